@@ -1,0 +1,163 @@
+"""Factor once, solve often: Cholesky in NumPy and in JAX, with jitter only when needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muhat._array import Array, is_traced, namespace
+
+# Jitter starts at rounding error and grows tenfold up to this share of the mean diagonal.
+MAX_JITTER = 1e-6
+
+
+class SingularSystem(np.linalg.LinAlgError):
+    """A matrix that must be positive definite is not, even with jitter."""
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """``A + jitter·I = L Lᵀ``.
+
+    Attributes:
+        lower: L, of which only the lower triangle is meant.
+        jitter: what had to be added to the diagonal, usually 0.
+    """
+
+    lower: Array
+    jitter: Array
+
+    def solve(self, B: Array) -> Array:
+        """``A⁻¹ B`` for ``B`` (n,) or (n, k)."""
+        if namespace(self.lower, B) is np:
+            from scipy.linalg import cho_solve
+
+            return cho_solve((self.lower, True), B, check_finite=False)
+        from jax.scipy.linalg import cho_solve as jax_cho_solve
+
+        return jax_cho_solve((self.lower, True), B)
+
+    def half_solve(self, B: Array) -> Array:
+        """``L⁻¹ B``."""
+        if namespace(self.lower, B) is np:
+            from scipy.linalg import solve_triangular
+
+            return solve_triangular(self.lower, B, lower=True, check_finite=False)
+        from jax.scipy.linalg import solve_triangular as jax_solve_triangular
+
+        return jax_solve_triangular(self.lower, B, lower=True)
+
+    def logdet(self) -> Array:
+        """``log det A``."""
+        xp = namespace(self.lower)
+        return 2 * xp.log(xp.diagonal(self.lower)).sum()
+
+    def inverse_diag(self) -> Array:
+        """Diagonal of ``A⁻¹``."""
+        if namespace(self.lower) is np:
+            from scipy.linalg import get_lapack_funcs
+
+            (potri,) = get_lapack_funcs(("potri",), (self.lower,))
+            inverse, _ = potri(self.lower, lower=True)
+            return np.diagonal(inverse).copy()
+        half = self.half_solve(namespace(self.lower).eye(self.lower.shape[0], dtype=self.lower.dtype))
+        return (half**2).sum(axis=0)
+
+    def condition(self) -> float:
+        """A cheap estimate (from below) of the condition number of ``A``."""
+        diagonal = np.diagonal(np.asarray(self.lower))
+        return float((diagonal.max() / diagonal.min()) ** 2)
+
+
+def cholesky(A: Array, name: str, remedy: str, overwrite: bool = False) -> Cholesky:
+    """Cholesky factor of a symmetric positive semi-definite ``A`` (n, n).
+
+    Jitter is tried only when the plain factorisation fails, from rounding error upwards.
+
+    Args:
+        A: the matrix; destroyed if ``overwrite``.
+        name: what the matrix is, for the error message.
+        remedy: what the user can change when it cannot be factored.
+        overwrite: whether ``A`` may be destroyed (NumPy only).
+
+    Raises:
+        SingularSystem: if no jitter up to ``MAX_JITTER`` of the mean diagonal helps.
+    """
+    if namespace(A) is not np:
+        return _jax_cholesky(A, name, remedy)
+    from scipy.linalg import get_lapack_funcs
+
+    (potrf,) = get_lapack_funcs(("potrf",), (A,))
+    diagonal = np.diagonal(A).copy()
+    scale = float(np.abs(diagonal).mean())
+    jitter, step = 0.0, float(np.finfo(A.dtype).eps) * scale
+    while True:
+        # LAPACK wants columns: the transpose of a symmetric row-major matrix costs nothing.
+        work = A.T if overwrite else A.T.copy(order="F")
+        if jitter:
+            np.fill_diagonal(work, diagonal + jitter)
+        lower, info = potrf(work, lower=True, overwrite_a=True, clean=False)
+        if info == 0:
+            return Cholesky(lower, jitter)
+        if overwrite:  # potrf reads and wrote the lower triangle of Aᵀ: the other half is intact
+            upper = np.triu(A.T, 1)
+            A = upper + upper.T
+            np.fill_diagonal(A, diagonal)
+            overwrite = False
+        jitter = step if jitter == 0.0 else jitter * 10
+        if not np.isfinite(scale) or jitter > MAX_JITTER * scale:
+            raise _singular(A, diagonal, name, remedy)
+
+
+def _singular(A: np.ndarray, diagonal: np.ndarray, name: str, remedy: str) -> SingularSystem:
+    if not np.isfinite(diagonal).all() or not np.isfinite(A).all():
+        return SingularSystem(
+            f"{name} ({len(A)}×{len(A)}) has entries that are not finite: check the scale of the data "
+            f"and of the kernel's parameters."
+        )
+    values = np.linalg.eigvalsh(A, UPLO="U")
+    return SingularSystem(
+        f"{name} ({len(A)}×{len(A)}) is not positive definite: its eigenvalues run from "
+        f"{values[0]:.3g} to {values[-1]:.3g} (condition about {values[-1] / max(abs(values[0]), 1e-300):.1e}), "
+        f"and jitter up to {MAX_JITTER:g} of its diagonal did not help. {remedy}"
+    )
+
+
+def _jax_cholesky(A: Array, name: str, remedy: str) -> Cholesky:
+    import jax
+    import jax.numpy as jnp
+
+    scale = jnp.abs(jnp.diagonal(A)).mean()
+    eye = jnp.eye(A.shape[0], dtype=A.dtype)
+
+    def failed(jitter: Array) -> Array:
+        return ~jnp.isfinite(jnp.linalg.cholesky(A + jitter * eye)).all()
+
+    def harder(jitter: Array) -> Array:
+        return jnp.where(jitter == 0, jnp.finfo(A.dtype).eps * scale, 10 * jitter)
+
+    # The search is not differentiated: jitter is a constant of the problem.
+    jitter = jax.lax.while_loop(
+        lambda jitter: failed(jitter) & (jitter <= MAX_JITTER * scale),
+        harder,
+        jnp.zeros((), dtype=A.dtype),
+    )
+    jitter = jax.lax.stop_gradient(jitter)
+    lower = jnp.linalg.cholesky(A + jitter * eye)
+    if not is_traced(lower) and not bool(jnp.isfinite(lower).all()):
+        dense = np.asarray(A, dtype=np.float64)
+        raise _singular(dense, np.diagonal(dense), name, remedy)
+    return Cholesky(lower, jitter)
+
+
+def pivoted_cholesky(A: np.ndarray, tolerance: float = 1e-12) -> np.ndarray:
+    """``F`` (n, r) with ``F Fᵀ = A`` up to ``tolerance`` times the largest diagonal entry, r ≤ n."""
+    from scipy.linalg import get_lapack_funcs
+
+    (pstrf,) = get_lapack_funcs(("pstrf",), (A,))
+    limit = tolerance * float(np.diagonal(A).max())
+    lower, pivots, rank, _ = pstrf(A.T, tol=limit, lower=True)
+    factor = np.empty((len(A), rank))
+    factor[pivots - 1] = np.tril(lower)[:, :rank]
+    return factor

@@ -1,0 +1,70 @@
+"""Elementwise work in threads over blocks of rows.
+
+NumPy's ufuncs and SciPy's distances release the interpreter lock, so blocks small enough for the
+cache run on every core. BLAS is held to one thread inside: its own threads and ours would fight.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+# Doubles in one block: a few temporaries of this size stay in a core's cache.
+BLOCK_ELEMENTS = 1 << 15
+_inside = threading.local()
+
+
+@cache
+def _pool() -> tuple[ThreadPoolExecutor, int]:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return ThreadPoolExecutor(cores, thread_name_prefix="muhat"), cores
+
+
+# A forked child inherits the pool but none of its threads.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, for work that is already parallel."""
+    with _blas().limit(limits=1):
+        yield
+
+
+def row_blocks(n: int, row_elements: int, elements: int = BLOCK_ELEMENTS) -> list[slice]:
+    """Slices that cover ``range(n)``, each of about ``elements`` numbers."""
+    rows = max(1, elements // max(1, row_elements))
+    return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
+
+
+def run_blocks(work: Callable[[slice], None], blocks: list[slice]) -> None:
+    """Call ``work`` on every block, in threads when there is more than one block and one core."""
+    pool, cores = _pool()
+    if len(blocks) == 1 or cores == 1 or getattr(_inside, "flag", False):
+        for block in blocks:
+            work(block)
+        return
+
+    def share(k: int) -> None:
+        _inside.flag = True
+        try:
+            for block in blocks[k::cores]:
+                work(block)
+        finally:
+            _inside.flag = False
+
+    with one_blas_thread():
+        for done in [pool.submit(share, k) for k in range(cores)]:
+            done.result()

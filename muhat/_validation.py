@@ -1,0 +1,178 @@
+"""Checks at the boundary: every refusal names the argument, the value seen and the remedy."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+from muhat._array import Array, is_jax, is_traced
+
+
+def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
+    """``X`` as a finite floating-point array of shape ``(n, d)``.
+
+    NumPy arrays keep single precision if they have it; JAX arrays and tracers pass through (values
+    are inspected only when they are concrete). Data frames of numbers are taken column by column;
+    tables that also hold categories go through :class:`muhat._tables.Encoder`.
+    """
+    if is_jax(X):
+        _check_shape(X.shape, name, min_rows)
+        if not is_traced(X):
+            _check_finite(np.asarray(X), name)
+        return X
+    if hasattr(X, "toarray") and hasattr(X, "tocsr"):
+        raise TypeError(
+            f"{name} is a sparse matrix, and sparse data is not supported: "
+            f"pass a dense array, e.g. {name}.toarray()."
+        )
+    if _is_series(X):
+        X = X.to_frame()
+    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        for column in X.columns:
+            values = np.asarray(X[column])
+            if values.dtype.kind not in "biuf":
+                _refuse_dtype(values, f"{name}[{str(column)!r}]")
+    A = np.asarray(X)
+    if A.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {A.dtype}; pass real numbers.")
+    if A.dtype == object:
+        A = _from_objects(A, name)
+    if A.dtype.kind not in "biuf":
+        _refuse_dtype(A, name)
+    _check_shape(A.shape, name, min_rows)
+    A = np.ascontiguousarray(A, dtype=A.dtype if A.dtype == np.float32 else np.float64)
+    _check_finite(A, name)
+    return A
+
+
+def _is_series(X: Any) -> bool:
+    return type(X).__name__ == "Series" and hasattr(X, "to_frame")
+
+
+def _from_objects(A: np.ndarray, name: str) -> np.ndarray:
+    try:
+        return A.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        # The library's own word for a value that is no number is kept: it names the type.
+        raise type(error)(
+            f"{name} must hold numbers, but has an entry that is none ({error}). Encode categories "
+            "as numbers, or pass a data frame, whose text columns are taken as categories."
+        ) from None
+
+
+def _refuse_dtype(A: np.ndarray, name: str) -> None:
+    seen = f", e.g. {A.ravel()[0]!r}" if A.size else ""
+    raise TypeError(
+        f"{name} must hold numbers, but has dtype {A.dtype}{seen}. Convert it, or pass the whole "
+        "data frame with the default kernel, which takes text columns as categories."
+    )
+
+
+def _check_shape(shape: tuple[int, ...], name: str, min_rows: int) -> None:
+    if len(shape) != 2:
+        hint = f"{name}.reshape(-1, 1) if these are n points in one dimension, " if len(shape) == 1 else ""
+        raise ValueError(
+            f"{name} must be 2-dimensional, one row a point, but has shape {shape}. "
+            f"Reshape your data: {hint}{name}.reshape(n, d) in general."
+        )
+    n, d = shape
+    if d == 0:
+        raise ValueError(
+            f"Found array with 0 feature(s) (shape={shape}) while a minimum of 1 is required: "
+            f"{name} has no columns."
+        )
+    if n < min_rows:
+        noun = "1 sample" if n == 1 else f"{n} samples"
+        raise ValueError(
+            f"{name} has {noun} (shape {shape}), but at least {min_rows} "
+            f"{'are' if min_rows > 1 else 'is'} needed: pass more rows."
+        )
+
+
+def _check_finite(A: np.ndarray, name: str) -> None:
+    # A sum is finite unless an entry is not (or it overflows): one cheap pass in the usual case.
+    with np.errstate(all="ignore"):
+        if np.isfinite(A.sum(dtype=np.float64)):
+            return
+    bad = ~np.isfinite(A)
+    if bad.any():
+        where = ", ".join(
+            f"{axis} {i}" for axis, i in zip(("row", "column"), np.argwhere(bad)[0], strict=False)
+        )
+        value = "NaN" if np.isnan(A[bad][0]) else "inf"
+        raise ValueError(
+            f"{name} contains {value} (first at {where}; {int(bad.sum())} entries are NaN or infinite). "
+            f"Drop or impute them, e.g. {name}[np.isfinite({name}).all(axis=1)]."
+        )
+
+
+def check_same_columns(X: Array, d: int, name: str, than: str) -> None:
+    """Raise unless ``X`` has ``d`` columns."""
+    if X.shape[1] != d:
+        raise ValueError(
+            f"{name} has {X.shape[1]} columns but {than} has {d}: both must describe points of the "
+            "same space, so pass the same columns in the same order."
+        )
+
+
+def check_same_rows(X: Array, Y: Array, name_x: str, name_y: str) -> None:
+    """Raise unless ``X`` and ``Y`` have the same number of rows."""
+    if X.shape[0] != Y.shape[0]:
+        raise ValueError(
+            f"{name_x} has {X.shape[0]} rows but {name_y} has {Y.shape[0]}: "
+            "rows are pairs, so pass one row of each for every pair."
+        )
+
+
+def check_positive(value: Any, name: str, remedy: str) -> None:
+    """Raise unless ``value`` (a number or array of them, possibly traced) is positive and finite."""
+    if is_traced(value):
+        return
+    array = np.asarray(value)
+    if array.dtype == bool or array.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be a number, got {value!r}: {remedy}.")
+    if array.size == 0 or not (np.isfinite(array).all() and (array > 0).all()):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}: {remedy}.")
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """``value`` as an int of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a whole number, got {value!r}: pass an int, e.g. {least * 100}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}: pass a larger number.")
+    return int(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
+    """Raise unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+
+
+def as_weights(weights: Any, n: int, name: str = "weights") -> Array:
+    """``weights`` as a finite array of shape ``(n,)`` or ``(batch, n)``."""
+    W = weights if is_jax(weights) else np.asarray(weights, dtype=np.float64)
+    if W.ndim not in (1, 2) or W.shape[-1] != n:
+        raise ValueError(
+            f"{name} must have shape ({n},) or (batch, {n}), one weight a point, but has shape {W.shape}."
+        )
+    if not is_traced(W):
+        _check_finite(np.asarray(W), name)
+    return W
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A NumPy generator from a seed, a generator, a ``RandomState`` or None (fresh entropy)."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"random_state must be None, a whole number or a NumPy Generator, got {random_state!r}."
+        ) from None

@@ -1,0 +1,31 @@
+"""Gram operators and their ridges, and the representations that make them."""
+
+from muhat.gram.base import Factored, Gram, Ridge, as_dense
+from muhat.gram.blocked import BlockedGram, kernel_matmul, kernel_quadratic
+from muhat.gram.dense import DenseGram
+from muhat.gram.features import FeatureKernel
+from muhat.gram.iterative import Convergence
+from muhat.gram.kronecker import KroneckerGram
+from muhat.gram.lowrank import LowRankGram
+from muhat.gram.representation import Exact, Features, Fourier, Nystrom, Representation, as_representation
+
+__all__ = [
+    "BlockedGram",
+    "Convergence",
+    "DenseGram",
+    "Exact",
+    "Factored",
+    "FeatureKernel",
+    "Features",
+    "Fourier",
+    "Gram",
+    "KroneckerGram",
+    "LowRankGram",
+    "Nystrom",
+    "Representation",
+    "Ridge",
+    "as_dense",
+    "as_representation",
+    "kernel_matmul",
+    "kernel_quadratic",
+]

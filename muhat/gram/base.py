@@ -1,0 +1,147 @@
+"""The Gram matrix as a linear operator, and its ridge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from muhat._array import Array, is_traced, namespace
+from muhat._validation import check_positive
+from muhat.kernels.base import Kernel
+
+
+@dataclass(frozen=True)
+class Factored:
+    """A matrix ``left @ right`` that is never multiplied out unless asked: (n, p) @ (p, q)."""
+
+    left: Array
+    right: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.left.shape[0], self.right.shape[1])
+
+    @property
+    def ndim(self) -> int:
+        return 2
+
+    @property
+    def T(self) -> Factored:
+        return Factored(self.right.T, self.left.T)
+
+    def __matmul__(self, B: Array) -> Array:
+        return self.left @ (self.right @ B)
+
+    def __rmatmul__(self, B: Array) -> Array:
+        return (B @ self.left) @ self.right
+
+    __array_priority__ = 1000  # so that ndarray @ Factored comes here
+    __array_ufunc__ = None
+
+    def dense(self) -> Array:
+        """The matrix itself."""
+        return self.left @ self.right
+
+
+def as_dense(A: Array | Factored) -> Array:
+    """``A`` multiplied out, if it is factored."""
+    return A.dense() if isinstance(A, Factored) else A
+
+
+class Ridge:
+    """``A = √D K √D + c I`` of a Gram matrix K, ready to solve. ``D`` is the identity by default.
+
+    Attributes:
+        c: the ridge.
+        root_weights: √D as a vector (n,), or None.
+    """
+
+    c: Array
+    root_weights: Array | None
+
+    def solve(self, B: Array | Factored) -> Any:
+        """``A⁻¹ B`` for ``B`` (n,), (n, k) or factored."""
+        raise TypeError("write solve")
+
+    def logdet(self) -> Array:
+        """``log det A``."""
+        raise TypeError("write logdet")
+
+    def inverse_diag(self) -> Array:
+        """Diagonal of ``A⁻¹``, from which leave-one-out residuals follow in closed form."""
+        raise TypeError("write inverse_diag")
+
+    def regress(self, B: Array | Factored) -> Any:
+        """``(K + c D⁻¹)⁻¹ B``, computed as ``√D A⁻¹ √D B`` so that weights may be 0."""
+        s = self.root_weights
+        return self.solve(B) if s is None else _scale_rows(s, self.solve(_scale_rows(s, B)))
+
+
+def _scale_rows(s: Array, B: Array | Factored) -> Any:
+    if isinstance(B, Factored):
+        return Factored(s[:, None] * B.left, B.right)
+    return s[:, None] * B if B.ndim == 2 else s * B
+
+
+class Gram:
+    """``K = k(xᵢ, xⱼ)`` as a linear operator, (n, n).
+
+    Attributes:
+        kernel: k (for low-rank representations, the approximate kernel φ(x)ᵀφ(x')).
+        points: the x, (n, d).
+    """
+
+    kernel: Kernel | None
+    points: Array | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        raise TypeError("write shape")
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __matmul__(self, B: Array) -> Array:
+        """``K B`` for ``B`` (n,) or (n, k)."""
+        raise TypeError("write __matmul__")
+
+    def diag(self) -> Array:
+        """``k(xᵢ, xᵢ)``, (n,)."""
+        raise TypeError("write diag")
+
+    def dense(self) -> Array:
+        """K itself, (n, n)."""
+        raise TypeError("write dense")
+
+    def cross(self, X: Array) -> Array | Factored:
+        """``k(xᵢ, Xⱼ)``, (n, len(X)): an array, or factored in low-rank representations."""
+        if self.kernel is None or self.points is None:
+            raise ValueError(
+                f"This {type(self).__name__} was made of a matrix and knows no kernel or points: make "
+                "it with a representation, e.g. mh.Exact().gram(kernel, X)."
+            )
+        # Transposed so that the result has LAPACK's order and is solved without a copy.
+        return self.kernel(X, self.points).T
+
+    def ridge(self, c: Any, weights: Any = None) -> Ridge:
+        """``√D K √D + c I`` with ``D = diag(weights)``, factored once."""
+        check_positive(c, "c", "the ridge must be positive; raise the regulariser")
+        root = None
+        if weights is not None:
+            xp = namespace(weights, c)
+            weights = xp.asarray(weights)
+            if weights.shape != (len(self),):
+                raise ValueError(
+                    f"weights must have shape ({len(self)},), one for each point, got {weights.shape}."
+                )
+            if not is_traced(weights) and bool((np.asarray(weights) < 0).any()):
+                raise ValueError(
+                    "weights must not be negative: clip them at 0 (points of weight 0 drop out)."
+                )
+            root = xp.sqrt(weights)
+        return self._ridge(c, root)
+
+    def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
+        raise TypeError("write _ridge")

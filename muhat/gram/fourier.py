@@ -1,0 +1,69 @@
+"""Random Fourier features of a stationary kernel."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from muhat._array import Array, namespace
+from muhat.gram.features import FeatureKernel
+from muhat.kernels.base import Kernel
+
+
+class FourierKernel(FeatureKernel):
+    """k̂(x, x') = (a/q) Σ cos(ωᵢᵀ(x − x')) with q = p/2 frequencies [RR07].
+
+    Its features are cos(ωᵢᵀx) and sin(ωᵢᵀx), scaled by √(a/q), with a = k(x, x).
+    """
+
+    _parameters: ClassVar[tuple[str, ...]] = ("kernel", "frequencies", "scale")
+
+    def __init__(self, kernel: Kernel, frequencies: Array, scale: Array) -> None:
+        self.kernel, self.frequencies, self.scale = kernel, frequencies, scale
+
+    @property
+    def size(self) -> int:
+        return 2 * self.frequencies.shape[0]
+
+    def features(self, X: Array) -> Array:
+        xp = namespace(X, *self.leaves())
+        angles = X @ self.frequencies.T
+        return xp.concatenate([xp.cos(angles), xp.sin(angles)], axis=1) * self.scale
+
+    def __repr__(self) -> str:
+        return f"FourierKernel({self.kernel!r}, p={self.size})"
+
+    def resolve(self, X: Any, names: list[str] | None = None) -> Kernel:
+        return self
+
+
+def fourier_kernel(
+    kernel: Kernel, p: int, d: int, rng: np.random.Generator, orthogonal: bool = True
+) -> FourierKernel:
+    """Fourier features with ``p`` rounded up to even; orthogonal where the kernel is isotropic.
+
+    Orthogonal features [YU16] replace the directions of the frequencies, d at a time, by a random
+    orthonormal basis and keep their lengths: the same distribution for each, less variance together.
+    """
+    q = -(-p // 2)
+    frequencies = kernel.spectral_sample(q, d, rng)
+    if orthogonal and kernel.isotropic and d > 1:
+        frequencies = _orthogonal(kernel, frequencies, rng)
+    amplitude = kernel.amplitude
+    return FourierKernel(kernel, frequencies, namespace(amplitude).sqrt(amplitude / q))
+
+
+def _orthogonal(kernel: Kernel, frequencies: Array, rng: np.random.Generator) -> Array:
+    q, d = frequencies.shape
+    while hasattr(kernel, "kernel"):
+        kernel = kernel.kernel  # type: ignore[attr-defined]
+    ell = kernel._lengthscales(d)  # type: ignore[attr-defined]
+    lengths = namespace(ell).linalg.norm(frequencies * ell, axis=1, keepdims=True)
+    bases = [_random_rotation(d, rng) for _ in range(-(-q // d))]
+    return lengths * np.concatenate(bases)[:q] / ell
+
+
+def _random_rotation(d: int, rng: np.random.Generator) -> np.ndarray:
+    Q, R = np.linalg.qr(rng.standard_normal((d, d)))
+    return Q * np.sign(np.diagonal(R))

@@ -1,0 +1,31 @@
+"""Kernels k(x, x'): families, algebra, and the facts a kernel knows about itself."""
+
+from muhat.kernels.base import Kernel, NoClosedForm
+from muhat.kernels.default import default_kernel
+from muhat.kernels.delta import Delta
+from muhat.kernels.dot import Linear, Polynomial
+from muhat.kernels.rotation import Rotation
+from muhat.kernels.stationary import (
+    Cauchy,
+    Gaussian,
+    InverseMultiquadric,
+    Laplace,
+    Matern,
+    RationalQuadratic,
+)
+
+__all__ = [
+    "Cauchy",
+    "Delta",
+    "Gaussian",
+    "InverseMultiquadric",
+    "Kernel",
+    "Laplace",
+    "Linear",
+    "Matern",
+    "NoClosedForm",
+    "Polynomial",
+    "RationalQuadratic",
+    "Rotation",
+    "default_kernel",
+]
