@@ -1,4 +1,50 @@
 """muhat: inference with distributions known only through samples, by kernel mean embeddings."""
 
+from muhat._linalg import SingularSystem
 from muhat._version import __version__
-from muhat.kernels import *  # noqa: F403
+from muhat.embedding import Density, Embedding, embed, mmd
+from muhat.gram import Exact, Features, Fourier, Nystrom
+from muhat.io import load, save
+from muhat.kernels import (
+    Cauchy,
+    Delta,
+    Gaussian,
+    InverseMultiquadric,
+    Kernel,
+    Laplace,
+    Linear,
+    Matern,
+    NoClosedForm,
+    Polynomial,
+    RationalQuadratic,
+    Rotation,
+)
+from muhat.models import ConditionalMean
+
+__all__ = [
+    "Cauchy",
+    "ConditionalMean",
+    "Delta",
+    "Density",
+    "Embedding",
+    "Exact",
+    "Features",
+    "Fourier",
+    "Gaussian",
+    "InverseMultiquadric",
+    "Kernel",
+    "Laplace",
+    "Linear",
+    "Matern",
+    "NoClosedForm",
+    "Nystrom",
+    "Polynomial",
+    "RationalQuadratic",
+    "Rotation",
+    "SingularSystem",
+    "__version__",
+    "embed",
+    "load",
+    "mmd",
+    "save",
+]

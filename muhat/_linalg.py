@@ -117,9 +117,10 @@ def _singular(A: np.ndarray, diagonal: np.ndarray, name: str, remedy: str) -> Si
             f"and of the kernel's parameters."
         )
     values = np.linalg.eigvalsh(A, UPLO="U")
+    condition = values[-1] / max(abs(values[0]), 1e-300)
     return SingularSystem(
         f"{name} ({len(A)}×{len(A)}) is not positive definite: its eigenvalues run from "
-        f"{values[0]:.3g} to {values[-1]:.3g} (condition about {values[-1] / max(abs(values[0]), 1e-300):.1e}), "
+        f"{values[0]:.3g} to {values[-1]:.3g} (condition about {condition:.1e}), "
         f"and jitter up to {MAX_JITTER:g} of its diagonal did not help. {remedy}"
     )
 

@@ -7,7 +7,14 @@ from muhat.gram.features import FeatureKernel
 from muhat.gram.iterative import Convergence
 from muhat.gram.kronecker import KroneckerGram
 from muhat.gram.lowrank import LowRankGram
-from muhat.gram.representation import Exact, Features, Fourier, Nystrom, Representation, as_representation
+from muhat.gram.representation import (
+    Exact,
+    Features,
+    Fourier,
+    Nystrom,
+    Representation,
+    as_representation,
+)
 
 __all__ = [
     "BlockedGram",

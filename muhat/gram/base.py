@@ -9,7 +9,6 @@ import numpy as np
 
 from muhat._array import Array, is_traced, namespace
 from muhat._validation import check_positive
-from muhat.kernels.base import Kernel
 
 
 @dataclass(frozen=True)
@@ -78,6 +77,10 @@ class Ridge:
         s = self.root_weights
         return self.solve(B) if s is None else _scale_rows(s, self.solve(_scale_rows(s, B)))
 
+    def fit(self, F: Array) -> Array:
+        """Coefficients of the ridge regression of ``F`` (n,) or (n, k), for ``Gram.evaluate``."""
+        return self.regress(F)
+
 
 def _scale_rows(s: Array, B: Array | Factored) -> Any:
     if isinstance(B, Factored):
@@ -93,8 +96,8 @@ class Gram:
         points: the x, (n, d).
     """
 
-    kernel: Kernel | None
-    points: Array | None
+    kernel: Any
+    points: Any
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -124,6 +127,10 @@ class Gram:
             )
         # Transposed so that the result has LAPACK's order and is solved without a copy.
         return self.kernel(X, self.points).T
+
+    def evaluate(self, X: Array, coefficients: Array) -> Array:
+        """The functions with these coefficients (from ``Ridge.fit``) at the rows of ``X``."""
+        return self.cross(X).T @ coefficients
 
     def ridge(self, c: Any, weights: Any = None) -> Ridge:
         """``√D K √D + c I`` with ``D = diag(weights)``, factored once."""

@@ -112,6 +112,9 @@ class BlockedGram(Gram):
     def diag(self) -> Array:
         return self.kernel.diag(self.points)
 
+    def evaluate(self, X: Array, coefficients: Array) -> Array:
+        return kernel_matmul(self.kernel, X, self.points, coefficients, self.block_elements)
+
     def dense(self) -> Array:
         return self.kernel(self.points)
 

@@ -40,7 +40,7 @@ class FourierKernel(FeatureKernel):
 
 def fourier_kernel(
     kernel: Kernel, p: int, d: int, rng: np.random.Generator, orthogonal: bool = True
-) -> FourierKernel:
+) -> Kernel:
     """Fourier features with ``p`` rounded up to even; orthogonal where the kernel is isotropic.
 
     Orthogonal features [YU16] replace the directions of the frequencies, d at a time, by a random

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -74,7 +75,7 @@ class IterativeRidge(Ridge):
         s = s[:, None] if B.ndim == 2 else s
         return s * self.product(s * B) + self.c * B
 
-    def solve(self, B: Array | Factored) -> Array | Factored:
+    def solve(self, B: Array | Factored) -> Any:
         if isinstance(B, Factored):
             return Factored(self.solve(B.left), B.right)
         if B.ndim == 1:
@@ -107,7 +108,13 @@ class IterativeRidge(Ridge):
             if not open_.any():
                 return out, step, residuals
             if not open_.all():
-                active, X, R, P, rz = active[open_], X[:, open_], R[:, open_], P[:, open_], rz[open_]
+                active, X, R, P, rz = (
+                    active[open_],
+                    X[:, open_],
+                    R[:, open_],
+                    P[:, open_],
+                    rz[open_],
+                )
             Z = self.preconditioner.solve(R)
             rz, previous = (R * Z).sum(axis=0), rz
             P = Z + np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0) * P

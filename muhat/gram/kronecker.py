@@ -40,9 +40,7 @@ class KroneckerGram(Gram):
 
     def __init__(self, factors: list[Array]) -> None:
         if not factors or any(K.ndim != 2 or K.shape[0] != K.shape[1] for K in factors):
-            raise ValueError(
-                f"factors must be square matrices, got shapes {[np.shape(K) for K in factors]}."
-            )
+            raise ValueError(f"factors must be square matrices, got shapes {[np.shape(K) for K in factors]}.")
         self.factors = list(factors)
 
     @property

@@ -40,7 +40,12 @@ def kmeanspp_landmarks(
 
 
 def leverage_landmarks(
-    X: Array, p: int, rng: np.random.Generator, kernel: Kernel, reg: float | None = None, rows: int = 20_000
+    X: Array,
+    p: int,
+    rng: np.random.Generator,
+    kernel: Kernel,
+    reg: float | None = None,
+    rows: int = 20_000,
 ) -> Array:
     """``p`` rows of ``X`` drawn by approximate ridge leverage scores, (p, d) [AM15].
 

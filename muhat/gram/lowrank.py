@@ -8,8 +8,7 @@ import numpy as np
 
 from muhat._array import Array, namespace
 from muhat._linalg import Cholesky, cholesky
-from muhat.gram.base import Factored, Gram, Ridge
-from muhat.gram.dense import DenseGram
+from muhat.gram.base import Factored, Gram, Ridge, _scale_rows
 from muhat.kernels.base import Kernel
 
 
@@ -40,10 +39,10 @@ class LowRankGram(Gram):
             return super().cross(X)
         return Factored(self.Phi, features(X).T)
 
+    def evaluate(self, X: Array, coefficients: Array) -> Array:
+        return self.kernel.features(X) @ coefficients  # type: ignore[union-attr]
+
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
-        n, p = self.Phi.shape
-        if p >= n:  # no fewer features than points: the n×n system is smaller and more accurate
-            return DenseGram(self.dense())._ridge(c, root_weights)
         Phi = self.Phi if root_weights is None else root_weights[:, None] * self.Phi
         return LowRankRidge(self.Phi, Phi, factor_features(Phi, c), c, root_weights)
 
@@ -52,9 +51,9 @@ def factor_features(Phi: Array, c: Array) -> Cholesky:
     """Cholesky factor of ``ΦᵀΦ + cI`` (p, p)."""
     xp = namespace(Phi, c)
     if xp is np:
-        from scipy.linalg.blas import dsyrk, ssyrk
+        from scipy.linalg import get_blas_funcs
 
-        syrk = ssyrk if Phi.dtype == np.float32 else dsyrk
+        (syrk,) = get_blas_funcs(("syrk",), (Phi,))
         # Φᵀ of a row-major Φ has BLAS's order: no copy. Only the lower triangle is filled; that of
         # the transpose is what Cholesky reads.
         A = np.ascontiguousarray(syrk(1.0, Phi.T, lower=True).T)
@@ -91,6 +90,10 @@ class LowRankRidge(Ridge):
         # (ΦΦᵀ + c)⁻¹ Φ = Φ (ΦᵀΦ + c)⁻¹: no cancellation, and the result stays factored.
         left = self.Phi if self.root_weights is None else self.root_weights[:, None] * self.Phi
         return Factored(left, self.factor.solve(B.right))
+
+    def fit(self, F: Array) -> Array:
+        weighted = F if self.root_weights is None else _scale_rows(self.root_weights, F)
+        return self.factor.solve(self.Phi.T @ weighted)
 
     def logdet(self) -> Array:
         n, p = self.Phi.shape

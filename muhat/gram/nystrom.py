@@ -29,7 +29,9 @@ class NystromKernel(FeatureKernel):
     def fit(cls, kernel: Kernel, landmarks: Array) -> NystromKernel:
         """Factor the kernel matrix of the landmarks (p, d)."""
         factor = cholesky(
-            kernel(landmarks), "k(Z, Z) of the landmarks", "Use fewer landmarks or a shorter lengthscale."
+            kernel(landmarks),
+            "k(Z, Z) of the landmarks",
+            "Use fewer landmarks or a shorter lengthscale.",
         )
         xp = namespace(factor.lower)
         return cls(kernel, landmarks, xp.tril(factor.lower))

@@ -148,7 +148,5 @@ def as_representation(value: Any, name: str = "representation") -> Representatio
     if value is None:
         return Exact()
     if not isinstance(value, Representation):
-        raise TypeError(
-            f"{name} must be a representation or None, got {value!r}: pass e.g. mh.Nystrom(500)."
-        )
+        raise TypeError(f"{name} must be a representation or None, got {value!r}: pass e.g. mh.Nystrom(500).")
     return value

@@ -135,7 +135,10 @@ class Product(_Pair):
                 parts.append(part)
         used = [c for part in parts for c in part.columns]
         if len(parts) < len(self.parts) or sorted(used) != list(range(d)):
-            raise self._no(fact, "it needs factors on separate columns that cover all of them, k1.on(0) * k2.on(1)")
+            raise self._no(
+                fact,
+                "it needs factors on separate columns that cover all of them, k1.on(0) * k2.on(1)",
+            )
         return scale, parts
 
 
@@ -193,13 +196,11 @@ class Restricted(Kernel):
     def __init__(self, kernel: Kernel, columns: Any) -> None:
         self.kernel = kernel
         single = isinstance(columns, (str, int, np.integer))
-        self.columns = tuple(
+        self.columns: tuple[Any, ...] = tuple(
             c if isinstance(c, str) else int(c) for c in ([columns] if single else list(columns))
         )
         if not self.columns or len(set(self.columns)) < len(self.columns):
-            raise ValueError(
-                f"columns must name at least one column and none twice, got {columns!r}."
-            )
+            raise ValueError(f"columns must name at least one column and none twice, got {columns!r}.")
 
     def __repr__(self) -> str:
         inner = f"({self.kernel!r})" if isinstance(self.kernel, (_Pair, Scaled)) else repr(self.kernel)

@@ -59,7 +59,7 @@ class Kernel:
 
     # -- use -----------------------------------------------------------------------------------
 
-    def __call__(self, X: Array, Y: Array | None = None) -> Array:
+    def __call__(self, X: Array, Y: Array = None) -> Array:
         """The matrix ``k(xᵢ, yⱼ)``, shape (n, m); ``Y`` defaults to ``X``."""
         Y = X if Y is None else Y
         xp = namespace(X, Y, *self.leaves())
@@ -167,9 +167,7 @@ class Kernel:
         return hash(type(self))
 
     def __repr__(self) -> str:
-        shown = ", ".join(
-            f"{name}={_show(getattr(self, name))}" for name in self._parameters + self._choices
-        )
+        shown = ", ".join(f"{name}={_show(getattr(self, name))}" for name in self._parameters + self._choices)
         return f"{type(self).__name__}({shown})"
 
     # -- facts ---------------------------------------------------------------------------------

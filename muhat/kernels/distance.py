@@ -7,6 +7,7 @@ of the distance matrix.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def city_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
     return _direct(X, Y, xp, "cityblock", xp.abs)
 
 
-def _direct(X: Array, Y: Array, xp: Namespace, metric: str, each: Callable[[Array], Array]) -> Plan:
+def _direct(X: Array, Y: Array, xp: Namespace, metric: Any, each: Callable[[Array], Array]) -> Plan:
     if xp is not np:  # XLA fuses the difference into the sum: no (n, m, d) array is made
         return lambda rows: xp.sum(each(X[rows, None, :] - Y[None, :, :]), axis=-1)
     from scipy.spatial.distance import cdist

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from muhat._array import Array, is_traced
@@ -10,7 +12,7 @@ from muhat._array import Array, is_traced
 ROWS = 2000
 
 
-def median_distance(X: Array, metric: str = "euclidean") -> float:
+def median_distance(X: Array, metric: Any = "euclidean") -> float:
     """Median of the distances between rows i < j of ``X`` (n, d), ``metric`` as in SciPy.
 
     When more than half of the pairs coincide the median of the positive distances is taken, so that
@@ -20,9 +22,7 @@ def median_distance(X: Array, metric: str = "euclidean") -> float:
 
     A = _concrete(X)
     if len(A) < 2:
-        raise ValueError(
-            f'lengthscale="median" needs at least 2 rows, got {len(A)}: give a number instead.'
-        )
+        raise ValueError(f'lengthscale="median" needs at least 2 rows, got {len(A)}: give a number instead.')
     distances = pdist(A, metric)
     median = float(np.median(distances))
     if median == 0.0 and distances.any():

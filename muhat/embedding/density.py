@@ -1,0 +1,134 @@
+"""Densities from embeddings, by Tikhonov reconstruction [S20, §3]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muhat._array import Array, namespace
+from muhat._validation import as_rows, check_same_columns
+from muhat.embedding.reference import Reference
+from muhat.gram import Gram, kernel_matmul
+from muhat.kernels import Gaussian
+from muhat.kernels.base import Kernel
+
+# Exponent c' of the schedule: near 1 means less bias (Cor. 3.4).
+SCHEDULE = 0.9
+
+
+def tikhonov_coefficients(gram: Gram, mass: Array, values: Array, reg: Array) -> Array:
+    """Coefficients β of the density ``u = Σⱼ βⱼ k(zⱼ, ·)`` that solves ``(Ĉ_ρ + α'I) u = μ``.
+
+    With ``Ĉ_ρ = (V/M) Σ k(zᵢ)⊗k(zᵢ)``: ``β = (M/V) (L + (Mα'/V) I)⁻² μ(z)``. (The published eqs. (6)
+    and (9) of [S20] mis-scale the reference measure; see the errata.)
+
+    Args:
+        gram: L, of the M reference points.
+        mass: V.
+        values: μ at the reference points, (M,) or (M, batch).
+        reg: α', on the scale of Ĉ_ρ.
+    """
+    scale = len(gram) / mass
+    ridge = gram.ridge(scale * reg)
+    return scale * ridge.solve(ridge.solve(values))
+
+
+def top_eigenvalue(gram: Gram, steps: int = 50) -> float:
+    """Largest eigenvalue of a Gram of a non-negative kernel, by power iteration."""
+    v = np.ones(len(gram))
+    for _ in range(steps):
+        w = gram @ v
+        v = w / np.linalg.norm(w)
+    return float(v @ (gram @ v))
+
+
+def scheduled_reg(gram: Gram, reference: Reference, n: float) -> float:
+    """α' by the schedule of Cor. 3.4 (corrected): ``‖Ĉ_ρ‖ max(M^{-1/4}, n^{-1/2})^{c'}``.
+
+    The norm makes it free of units. The term in M is the error of a *random* reference; a grid or
+    Sobol sequence has none to speak of.
+    """
+    rate = max(len(gram) ** -0.25, n**-0.5) if reference.random else n**-0.5
+    return reference.mass / len(gram) * top_eigenvalue(gram) * rate**SCHEDULE
+
+
+def detail_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
+    """A Gaussian as narrow as the sample can resolve, column by column.
+
+    ``0.9 min(sd, IQR/1.34) n^{-1/(d+4)}`` with n the effective sample size: Silverman's width. The
+    reconstruction undoes the smoothing of the kernel, so its own resolution is finer.
+    """
+    n = effective_size(weights)
+    scale = np.empty(points.shape[1])
+    for j, column in enumerate(points.T):
+        order = np.argsort(column)
+        cumulative = np.cumsum(weights[order])
+        quartiles = column[order[np.searchsorted(cumulative, [0.25, 0.75]).clip(max=len(order) - 1)]]
+        sd = np.sqrt(max(weights @ (column - weights @ column) ** 2, 0.0))
+        iqr = (quartiles[1] - quartiles[0]) / 1.34
+        scale[j] = min(sd, iqr) if iqr > 0 else sd
+    if not (scale > 0).all():
+        constant = int(np.argmin(scale))
+        raise ValueError(
+            f"Column {constant} of the points is constant, so it has no density: leave it out, or give "
+            "kernel= and reference=."
+        )
+    return Gaussian(0.9 * scale * n ** (-1 / (points.shape[1] + 4)))
+
+
+def effective_size(weights: Array) -> float:
+    """``(Σ|w|)² / Σw²``: how many equal weights say as much."""
+    return float(np.abs(weights).sum() ** 2 / (weights**2).sum())
+
+
+@dataclass(frozen=True)
+class Density:
+    """A density reconstructed from an embedding. Call it on points for its values.
+
+    Attributes:
+        kernel: of the reconstruction.
+        reference: ρ.
+        coefficients: β, (M,) or (batch, M).
+        reg: α'.
+        mass: the integral of the raw solution, (batch,) or a number: 1 but for the regularisation.
+        negative: the mass of its negative part, which ``pdf`` clips.
+    """
+
+    kernel: Kernel
+    reference: Reference
+    coefficients: np.ndarray
+    reg: float
+    mass: np.ndarray
+    negative: np.ndarray
+
+    def raw(self, x: Array) -> Array:
+        """The solution ``u`` itself, (n,) or (batch, n): linear in the embedding, maybe negative."""
+        x = as_rows(x, "x")
+        check_same_columns(x, self.reference.points.shape[1], "x", "the embedding's points")
+        return kernel_matmul(self.kernel, x, self.reference.points, self.coefficients.T).T
+
+    def pdf(self, x: Array) -> Array:
+        """The density, (n,) or (batch, n): clipped at 0 and normalised to integrate to 1."""
+        total = self.mass + self.negative
+        return np.maximum(self.raw(x), 0.0) / (total if np.ndim(total) == 0 else total[:, None])
+
+    __call__ = pdf
+
+    def logpdf(self, x: Array) -> Array:
+        """Log density; −inf where the density is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.pdf(x))
+
+
+def reconstruct(kernel: Kernel, reference: Reference, values: Array, reg: float | None, n: float) -> Density:
+    """The density of an embedding with ``values`` at the reference points, (M,) or (batch, M)."""
+    gram = reference.gram(kernel)
+    reg = scheduled_reg(gram, reference, n) if reg is None else reg
+    beta = tikhonov_coefficients(gram, reference.mass, values.T, reg)
+    cell = reference.mass / len(gram)
+    u = gram @ beta
+    mass = u.sum(axis=0) * cell
+    negative = -np.minimum(u, 0.0).sum(axis=0) * cell
+    xp = namespace(beta)
+    return Density(kernel, reference, xp.asarray(beta.T), reg, mass, negative)

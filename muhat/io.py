@@ -1,0 +1,184 @@
+"""Saving and loading: arrays and JSON in one zip file, no pickle.
+
+A file holds ``muhat.json`` (what the objects are, and the version of the format) and one ``.npy`` for
+each array. Loading makes objects of a fixed list of classes and sets plain values on them: it runs
+nothing that is in the file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from muhat._array import is_jax
+from muhat._linalg import Cholesky
+from muhat._tables import Encoder
+from muhat._version import __version__
+from muhat.embedding import Density, Embedding, Reference
+from muhat.gram import (
+    BlockedGram,
+    DenseGram,
+    Exact,
+    Factored,
+    Fourier,
+    KroneckerGram,
+    LowRankGram,
+    Nystrom,
+)
+from muhat.kernels.base import Kernel
+from muhat.learning.leave_one_out import LeaveOneOut
+from muhat.models import ConditionalMean
+from muhat.operators.conditional import Groups
+
+FORMAT = 1
+_MANIFEST = "muhat.json"
+_OTHERS = (
+    BlockedGram,
+    Cholesky,
+    ConditionalMean,
+    DenseGram,
+    Density,
+    Embedding,
+    Encoder,
+    Exact,
+    Factored,
+    Fourier,
+    Groups,
+    KroneckerGram,
+    LeaveOneOut,
+    LowRankGram,
+    Nystrom,
+    Reference,
+)
+
+
+def _classes() -> dict[str, type]:
+    return {cls.__name__: cls for cls in (*Kernel._classes, *_OTHERS)}
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator, an embedding, a kernel or a density to ``path``.
+
+    The file is written whole or not at all.
+    """
+    if type(model).__name__ not in _classes() or type(model) is not _classes()[type(model).__name__]:
+        raise TypeError(
+            f"model must be an object of muhat (an estimator, embedding, density or kernel), got "
+            f"{type(model).__name__}."
+        )
+    arrays: list[np.ndarray] = []
+    manifest = {
+        "format": FORMAT,
+        "muhat": __version__,
+        "object": _pack(model, arrays, type(model).__name__),
+    }
+    target = Path(path)
+    draft = target.with_name(target.name + ".part")
+    try:
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(_MANIFEST, json.dumps(manifest))
+            for i, array in enumerate(arrays):
+                with archive.open(f"{i}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array, allow_pickle=False)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what :func:`save` wrote. Nothing in the file is executed."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}: check the path.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = json.loads(archive.read(_MANIFEST))
+            if manifest["format"] > FORMAT:
+                raise ValueError(
+                    f"{str(path)!r} was written by muhat {manifest['muhat']} in format "
+                    f"{manifest['format']}, newer than this muhat {__version__} (format {FORMAT}): "
+                    "upgrade muhat to read it."
+                )
+
+            def array(index: int) -> np.ndarray:
+                return np.lib.format.read_array(
+                    io.BytesIO(archive.read(f"{int(index)}.npy")), allow_pickle=False
+                )
+
+            return _unpack(manifest["object"], array)
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        TypeError,
+        EOFError,
+        json.JSONDecodeError,
+        UnicodeDecodeError,
+    ) as error:
+        raise ValueError(
+            f"{str(path)!r} is not a muhat file, or is damaged ({type(error).__name__}: {error}): load a "
+            "file that mh.save wrote, or save the model again."
+        ) from None
+
+
+def _pack(value: Any, arrays: list[np.ndarray], where: str) -> Any:
+    """``value`` as JSON, its arrays put aside."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_jax(value) or isinstance(value, np.ndarray):
+        array = np.asarray(value)
+        if array.dtype == object:
+            raise TypeError(f"{where} holds Python objects and cannot be saved: make it numbers or text.")
+        arrays.append(array)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_pack(v, arrays, f"{where}[{i}]") for i, v in enumerate(value)]}
+    if isinstance(value, dict):
+        return {
+            "dict": [[_pack(k, arrays, where), _pack(v, arrays, f"{where}[{k!r}]")] for k, v in value.items()]
+        }
+    if _classes().get(type(value).__name__) is type(value):
+        # Names with one underscore are made again after loading; the rest is the state.
+        keep = getattr(type(value), "_prepare", None) is None
+        fields = {
+            k: _pack(v, arrays, f"{where}.{k}")
+            for k, v in vars(value).items()
+            if keep or not k.startswith("_")
+        }
+        return {"class": type(value).__name__, "fields": fields}
+    raise TypeError(
+        f"{where} is a {type(value).__name__}, which cannot be saved: muhat files hold numbers, text and "
+        "muhat's own objects (a function of yours must be given again after loading)."
+    )
+
+
+def _unpack(value: Any, array: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        return array(value["array"])
+    if "list" in value:
+        return [_unpack(v, array) for v in value["list"]]
+    if "tuple" in value:
+        return tuple(_unpack(v, array) for v in value["tuple"])
+    if "dict" in value:
+        return {_unpack(k, array): _unpack(v, array) for k, v in value["dict"]}
+    cls = _classes().get(value["class"])
+    if cls is None:
+        raise KeyError(f"unknown class {value['class']!r}")
+    out = object.__new__(cls)
+    for name, field in value["fields"].items():
+        if name.startswith("__"):
+            raise KeyError(f"forbidden field {name!r}")
+        object.__setattr__(out, name, _unpack(field, array))
+    prepare = getattr(out, "_prepare", None)
+    if prepare is not None:
+        prepare()
+    return out

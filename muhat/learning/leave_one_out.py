@@ -1,0 +1,132 @@
+"""Regulariser and lengthscale of the conditional mean by closed-form leave-one-out in the RKHS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muhat._linalg import pivoted_cholesky
+from muhat.gram.landmarks import uniform_landmarks
+from muhat.gram.nystrom import NystromKernel
+from muhat.kernels.algebra import Product, Restricted
+from muhat.kernels.base import Kernel
+from muhat.kernels.stationary import Stationary
+from muhat.operators.conditional import Groups, group_rows
+
+# Exact up to this many rows; beyond, Nyström with LANDMARKS on at most ROWS rows.
+EXACT_ROWS = 1000
+LANDMARKS = 500
+ROWS = 10_000
+
+REGULARISERS = np.logspace(-10, 0, 21)
+MULTIPLES = 2.0 ** np.arange(-4, 3)
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """What was chosen, and by what.
+
+    Attributes:
+        kernel: the input kernel.
+        reg: the regulariser λ.
+        score: the mean leave-one-out loss ``‖ψ(yᵢ) − μ̂⁽⁻ⁱ⁾(xᵢ)‖²`` in the RKHS of y.
+        path: rows (multiple of the lengthscale, λ, loss) of all that was tried.
+    """
+
+    kernel: Kernel
+    reg: float
+    score: float
+    path: np.ndarray
+
+
+def leave_one_out_path(
+    Phi: np.ndarray, F: np.ndarray, regs: np.ndarray, groups: Groups | None = None
+) -> np.ndarray:
+    """Mean squared leave-one-out residual for each regulariser, (len(regs),).
+
+    One eigendecomposition serves all: with ``√D Φ = U S Vᵀ`` the hat matrix is
+    ``U s²/(s² + nλ) Uᵀ``.
+
+    Args:
+        Phi: features with ``K = ΦΦᵀ``, (n, p), or (g, p) of distinct inputs.
+        F: outputs, (n, k): a factor of the output Gram, ``L = FFᵀ``.
+        regs: λ on the operator scale.
+        groups: of equal inputs, when ``Phi`` has one row for each.
+    """
+    n = len(F)
+    root = np.ones(len(Phi)) if groups is None else np.sqrt(groups.counts)
+    mean = F if groups is None else groups.mean(F)
+    A = root[:, None] * Phi
+    values, V = np.linalg.eigh(A.T @ A)
+    keep = values > np.finfo(float).eps * values[-1] * len(values)
+    values, U = values[keep], A @ (V[:, keep] / np.sqrt(values[keep]))
+    UF, U2 = U.T @ (root[:, None] * mean), U**2
+    # Within a group the outputs differ from their mean by what no regression on x can explain.
+    within = 0.0 if groups is None else ((F - mean[groups.inverse]) ** 2).sum(axis=1)
+    out = np.empty(len(regs))
+    for i, reg in enumerate(regs):
+        shrink = values / (values + n * reg)
+        left = ((mean - U @ (shrink[:, None] * UF) / root[:, None]) ** 2).sum(axis=1)
+        free = 1 - U2 @ shrink / root**2
+        if groups is None:
+            out[i] = np.mean(left / np.maximum(free, 1e-12) ** 2)
+            continue
+        # Σ over a group of ‖(F_i − mean) + (mean − fit)‖²: the cross term vanishes.
+        each = np.bincount(groups.inverse, within) + groups.counts * left
+        out[i] = (each / np.maximum(free, 1e-12) ** 2).sum() / n
+    return out
+
+
+def choose_conditional(
+    X: np.ndarray,
+    Y: np.ndarray,
+    kernel_x: Kernel,
+    kernel_y: Kernel,
+    reg: float | None,
+    tune_lengthscale: bool,
+    rng: np.random.Generator,
+) -> LeaveOneOut:
+    """The regulariser (unless given) and the scale of ``kernel_x`` (if asked) with the least loss."""
+    if len(X) > ROWS:
+        rows = np.sort(rng.choice(len(X), ROWS, replace=False))
+        X, Y = X[rows], Y[rows]
+    groups = group_rows(X)
+    inputs = X if groups is None else groups.points
+    F = _factor(kernel_y, Y, rng)
+    multiples = MULTIPLES if tune_lengthscale else np.ones(1)
+    best: LeaveOneOut | None = None
+    path = []
+    for multiple in multiples:
+        kernel = stretch(kernel_x, float(multiple)) if tune_lengthscale else kernel_x
+        scale = float(np.asarray(kernel.diag(inputs)).mean())
+        regs = scale * REGULARISERS if reg is None else np.array([reg])
+        losses = leave_one_out_path(_factor(kernel, inputs, rng), F, regs, groups)
+        path.extend((float(multiple), r, loss) for r, loss in zip(regs, losses, strict=True))
+        i = int(np.argmin(losses))
+        if best is None or losses[i] < best.score:
+            best = LeaveOneOut(kernel, float(regs[i]), float(losses[i]), np.empty(0))
+    assert best is not None
+    return LeaveOneOut(best.kernel, best.reg, best.score, np.array(path))
+
+
+def stretch(kernel: Kernel, multiple: float) -> Kernel:
+    """``kernel`` with the lengthscales of its stationary parts multiplied."""
+    if isinstance(kernel, Stationary):
+        return kernel.replace(lengthscale=multiple * kernel.lengthscale)
+    if isinstance(kernel, Product):
+        return Product(stretch(kernel.left, multiple), stretch(kernel.right, multiple))
+    if isinstance(kernel, Restricted):
+        return Restricted(stretch(kernel.kernel, multiple), kernel.columns)
+    return kernel
+
+
+def _factor(kernel: Kernel, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Features whose products are the Gram of ``X``: exact for few rows, Nyström for many."""
+    if len(X) <= EXACT_ROWS:
+        return pivoted_cholesky(kernel(X))
+    landmarks = uniform_landmarks(X, LANDMARKS, rng)
+    return np.asarray(NystromKernel.fit(kernel, landmarks).features(X))
+
+
+__all__ = ["LeaveOneOut", "choose_conditional", "leave_one_out_path", "stretch"]

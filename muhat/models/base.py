@@ -1,0 +1,52 @@
+"""What the estimators share: taking tables in, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
+
+from muhat._array import Array
+from muhat._tables import Encoder, encode, is_frame
+from muhat._validation import as_rows
+
+
+class Estimator(BaseEstimator):
+    """An estimator whose inputs X are tables."""
+
+    n_features_in_: int
+
+    def _fit_rows(self, X: Any, min_rows: int = 2) -> Array:
+        encoder, A = encode(X, "X", min_rows)
+        _check_feature_names(self, X, reset=True)
+        self.encoder_x_ = encoder
+        self.n_features_in_ = A.shape[1]
+        return A
+
+    def _rows(self, X: Any, name: str = "X") -> Array:
+        check_is_fitted(self)
+        _check_feature_names(self, X, reset=False)
+        A = self.encoder_x_.transform(X, name)
+        if A.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"{name} has {A.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return A
+
+
+def encode_outputs(Y: Any, name: str = "Y") -> tuple[Encoder, Array, bool]:
+    """The encoder, the rows (n, k), and whether ``Y`` was a plain vector."""
+    if Y is None:
+        raise ValueError(
+            f"{name} is None: this estimator requires {name} to be passed, but the target y is None."
+        )
+    if is_frame(Y):
+        return (*encode(Y, name), False)
+    if hasattr(Y, "to_frame"):
+        return (*encode(Y.to_frame(), name), True)
+    A = np.asarray(Y) if not hasattr(Y, "ndim") else Y
+    flat = A.ndim == 1
+    return Encoder(), as_rows(A.reshape(-1, 1) if flat else A, name), flat
