@@ -87,7 +87,7 @@ class ConditionalMean(RegressorMixin, Estimator):
     def _prepare(self) -> None:
         """What follows from the fitted attributes: the factored ridge and the functions in use."""
         self._ridge: Ridge = conditional_ridge(self.gram_, self.reg_, self.groups_)
-        self._mean: Array | None = None
+        self._mean: Array | None = None if self.encoder_y_.categories else self._fit_function(self.Y_)
         self._features_y: Array | None = None
         if isinstance(self.kernel_y_, FeatureKernel):
             self._features_y = self._fit_function(self.kernel_y_.features(self.Y_))
@@ -98,7 +98,9 @@ class ConditionalMean(RegressorMixin, Estimator):
 
     def at(self, x: Any) -> Embedding:
         """The embeddings of Y given each row of ``x`` (q, d): a batch of q."""
-        x = self._rows(x, "x")
+        return self._at(self._rows(x, "x"))
+
+    def _at(self, x: Array) -> Embedding:
         theta = None if self._features_y is None else self.gram_.evaluate(x, self._features_y)
         return self._output(self.gram_.cross(x), theta)
 
@@ -164,12 +166,10 @@ class ConditionalMean(RegressorMixin, Estimator):
     def predict(self, X: Any) -> np.ndarray:
         """``E[Y | x]`` at each row, (q, k), or (q,) when fitted on a vector."""
         x = self._rows(X)
-        if self.encoder_y_.categories:
+        if self._mean is None:
             raise ValueError(
                 "Y has categories, which have no mean: use expect(f, x), e.g. with an indicator."
             )
-        if self._mean is None:
-            self._mean = self._fit_function(self.Y_)
         out = self.gram_.evaluate(x, self._mean)
         return out[:, 0] if self.flat_y_ else out
 
@@ -178,7 +178,7 @@ class ConditionalMean(RegressorMixin, Estimator):
 
         ``1 − Σ‖ψ(yᵢ) − μ_{Y|xᵢ}‖² / Σ‖ψ(yᵢ) − μ̂_Y‖²``: with a linear output kernel the usual R².
         """
-        mu = self.at(X)
+        mu = self._at(self._rows(X))
         B = self.encoder_y_.transform(_column(y, self.flat_y_), "y")
         check_same_columns(B, self.Y_.shape[1], "y", "the Y seen in fit")
         if len(B) != len(mu):
