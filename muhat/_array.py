@@ -50,6 +50,12 @@ def special(xp: Namespace) -> Any:
     return jax.scipy.special
 
 
+def floating(X: Any, xp: Namespace) -> Array:
+    """``X`` as an array of floating-point numbers: whole numbers and booleans become such."""
+    X = xp.asarray(X)
+    return X.astype(float) if X.dtype.kind in "biu" else X
+
+
 def root(s: Array, xp: Namespace) -> Array:
     """√s for s ≥ 0, with derivative 0 (not infinity) at s = 0 under JAX."""
     if xp is np:

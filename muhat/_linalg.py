@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from muhat._array import Array, is_traced, namespace
 
-# Jitter starts at rounding error and grows tenfold up to this share of the mean diagonal.
+# Jitter starts at rounding error and grows tenfold up to this share of the mean diagonal (in single
+# precision, up to 10⁴ rounding errors).
 MAX_JITTER = 1e-6
 
 
@@ -92,22 +94,29 @@ def cholesky(A: Array, name: str, remedy: str, overwrite: bool = False) -> Chole
     diagonal = np.diagonal(A).copy()
     scale = float(np.abs(diagonal).mean())
     jitter, step = 0.0, float(np.finfo(A.dtype).eps) * scale
+    limit = _max_jitter(A.dtype) * scale
     while True:
         # LAPACK wants columns: the transpose of a symmetric row-major matrix costs nothing.
         work = A.T if overwrite else A.T.copy(order="F")
         if jitter:
             np.fill_diagonal(work, diagonal + jitter)
         lower, info = potrf(work, lower=True, overwrite_a=True, clean=False)
-        if info == 0:
+        if info == 0 and np.isfinite(np.diagonal(lower)).all():
             return Cholesky(lower, jitter)
+        if info == 0:  # LAPACK lets NaN through
+            raise _singular(A, np.diagonal(lower), name, remedy)
         if overwrite:  # potrf reads and wrote the lower triangle of Aᵀ: the other half is intact
             upper = np.triu(A.T, 1)
             A = upper + upper.T
             np.fill_diagonal(A, diagonal)
             overwrite = False
         jitter = step if jitter == 0.0 else jitter * 10
-        if not np.isfinite(scale) or jitter > MAX_JITTER * scale:
+        if not np.isfinite(scale) or jitter > limit:
             raise _singular(A, diagonal, name, remedy)
+
+
+def _max_jitter(dtype: Any) -> float:
+    return max(MAX_JITTER, 1e4 * float(np.finfo(dtype).eps))
 
 
 def _singular(A: np.ndarray, diagonal: np.ndarray, name: str, remedy: str) -> SingularSystem:
@@ -121,7 +130,7 @@ def _singular(A: np.ndarray, diagonal: np.ndarray, name: str, remedy: str) -> Si
     return SingularSystem(
         f"{name} ({len(A)}×{len(A)}) is not positive definite: its eigenvalues run from "
         f"{values[0]:.3g} to {values[-1]:.3g} (condition about {condition:.1e}), "
-        f"and jitter up to {MAX_JITTER:g} of its diagonal did not help. {remedy}"
+        f"and jitter up to {_max_jitter(A.dtype):.2g} of its diagonal did not help. {remedy}"
     )
 
 
@@ -140,7 +149,7 @@ def _jax_cholesky(A: Array, name: str, remedy: str) -> Cholesky:
 
     # The search is not differentiated: jitter is a constant of the problem.
     jitter = jax.lax.while_loop(
-        lambda jitter: failed(jitter) & (jitter <= MAX_JITTER * scale),
+        lambda jitter: failed(jitter) & (harder(jitter) <= _max_jitter(A.dtype) * scale),
         harder,
         jnp.zeros((), dtype=A.dtype),
     )
@@ -154,11 +163,28 @@ def _jax_cholesky(A: Array, name: str, remedy: str) -> Cholesky:
 
 def pivoted_cholesky(A: np.ndarray, tolerance: float = 1e-12) -> np.ndarray:
     """``F`` (n, r) with ``F Fᵀ = A`` up to ``tolerance`` times the largest diagonal entry, r ≤ n."""
+    lower, pivots, rank = _pivoted(A, tolerance)
+    factor = np.empty((len(A), rank), A.dtype)
+    factor[pivots] = lower[:, :rank]
+    return factor
+
+
+def pivoted_factor(A: np.ndarray, tolerance: float = 1e-12) -> tuple[np.ndarray, np.ndarray]:
+    """``L`` (r, r) and r indices with ``L Lᵀ = A[kept, kept]``, whose columns span those of ``A``."""
+    lower, pivots, rank = _pivoted(A, tolerance)
+    return np.asfortranarray(lower[:rank, :rank]), pivots[:rank]
+
+
+def _pivoted(A: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray, int]:
     from scipy.linalg import get_lapack_funcs
 
     (pstrf,) = get_lapack_funcs(("pstrf",), (A,))
-    limit = tolerance * float(np.diagonal(A).max())
-    lower, pivots, rank, _ = pstrf(A.T, tol=limit, lower=True)
-    factor = np.empty((len(A), rank))
-    factor[pivots - 1] = np.tril(lower)[:, :rank]
-    return factor
+    largest = float(np.diagonal(A).max())
+    if not (np.isfinite(A).all() and largest > 0):
+        raise SingularSystem(
+            f"A kernel matrix ({len(A)}×{len(A)}) is zero or not finite: check the scale of the data and "
+            "of the kernel's parameters."
+        )
+    tolerance = max(tolerance, 10 * float(np.finfo(A.dtype).eps))
+    lower, pivots, rank, _ = pstrf(A.T, tol=tolerance * largest, lower=True)
+    return np.tril(lower), pivots - 1, int(rank)

@@ -33,7 +33,7 @@ class Encoder:
         """``X`` as a finite array (n, d), by the categories seen when the encoder was made."""
         if not is_frame(X):
             return as_rows(X, name)
-        names = [str(c) for c in X.columns]
+        names = _names(X, name)
         if self.names is not None and names != self.names:
             raise ValueError(
                 f"{name} has columns {names} but {self.names} were seen before: "
@@ -49,18 +49,59 @@ class Encoder:
         ]
         return as_rows(np.stack(columns, axis=1), name)
 
+    def agrees(self, other: Encoder) -> bool:
+        """Whether both give every category the same code."""
+        mine, theirs = self.categories, other.categories
+        return mine.keys() == theirs.keys() and all(np.array_equal(mine[j], theirs[j]) for j in mine)
 
-def encode(X: Any, name: str = "X", min_rows: int = 1) -> tuple[Encoder, Array]:
-    """An encoder made from ``X``, and ``X`` as an array (n, d)."""
+    def recode(self, points: Array, other: Encoder, name: str) -> Array:
+        """Rows that ``other`` encoded, in the codes of this encoder."""
+        if self.names is not None and other.names is not None and self.names != other.names:
+            raise ValueError(
+                f"{name} has columns {other.names} but {self.names} were seen before: "
+                "pass the same columns in the same order."
+            )
+        if not other.categories or self.agrees(other):
+            return points
+        out = np.array(points)
+        for j, labels in other.categories.items():
+            if j not in self.categories:
+                raise ValueError(f"Column {j} of {name} holds categories, but numbers were seen before.")
+            known = points[:, j] >= 0
+            out[known, j] = _codes(labels, self.categories[j], name)[points[known, j].astype(int)]
+        return out
+
+    def beside(self, other: Encoder, d: int) -> Encoder:
+        """The encoder of rows with the columns of ``other`` after the ``d`` columns of this one."""
+        known = self.names is not None and other.names is not None
+        names = [*self.names, *other.names] if known else None  # type: ignore[misc]
+        return Encoder(names, {**self.categories, **{d + j: c for j, c in other.categories.items()}})
+
+
+def encode(X: Any, name: str = "X", min_rows: int = 1, also: Any = None) -> tuple[Encoder, Array]:
+    """An encoder made from ``X``, and ``X`` as an array (n, d).
+
+    The encoder also knows the categories of another table ``also``.
+    """
     if not is_frame(X):
         return Encoder(), as_rows(X, name, min_rows)
+    names = _names(X, name)
+    tables = [X, also] if is_frame(also) and _names(also, "the other table") == names else [X]
     categories = {
-        j: np.unique(_labels(X[c], f"{name}[{str(c)!r}]"))
+        j: np.unique(np.concatenate([_labels(table[c], f"{name}[{str(c)!r}]") for table in tables]))
         for j, c in enumerate(X.columns)
         if _is_category(X[c])
     }
-    encoder = Encoder([str(c) for c in X.columns], categories)
+    encoder = Encoder(names, categories)
     return encoder, as_rows(encoder.transform(X, name), name, min_rows)
+
+
+def _names(X: Any, name: str) -> list[str]:
+    names = [str(c) for c in X.columns]
+    twice = sorted({c for c in names if names.count(c) > 1})
+    if twice:
+        raise ValueError(f"{name} has several columns named {twice}: give every column its own name.")
+    return names
 
 
 def _is_category(column: Any) -> bool:
@@ -74,13 +115,20 @@ def _is_category(column: Any) -> bool:
 
 def _labels(column: Any, name: str) -> np.ndarray:
     values = np.asarray(column, dtype=object)
-    missing = [i for i, v in enumerate(values) if v is None or v != v]
+    missing = [i for i, v in enumerate(values) if _is_missing(v)]
     if missing:
         raise ValueError(
             f"{name} has missing (NaN) cells, first at row {missing[0]}, {len(missing)} in all: drop "
             "these rows or give them a category of their own."
         )
     return values.astype(str)
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas' NA is neither true nor false
+        return True
 
 
 def _codes(column: Any, categories: np.ndarray, name: str) -> np.ndarray:

@@ -26,21 +26,50 @@ def _pool() -> tuple[ThreadPoolExecutor, int]:
     return ThreadPoolExecutor(cores, thread_name_prefix="muhat"), cores
 
 
-# A forked child inherits the pool but none of its threads.
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+class _Hold:
+    """BLAS on one thread while anybody holds it: the first limits it, the last restores it."""
+
+    def __init__(self) -> None:
+        self.lock, self.count = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.count == 0:
+                self.limiter = _blas().limit(limits=1)
+            self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.count == 0:
+                self.limiter.restore_original_limits()
+
+
+_hold = _Hold()
+
+
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread, for work that is already parallel."""
-    with _blas().limit(limits=1):
+    with _hold:
         yield
+
+
+# A forked child inherits the pool but none of its threads, and none of those that hold BLAS.
+def _after_fork() -> None:
+    _pool.cache_clear()
+    if _hold.count:
+        _hold.limiter.restore_original_limits()
+    _hold.__init__()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def row_blocks(n: int, row_elements: int, elements: int = BLOCK_ELEMENTS) -> list[slice]:

@@ -18,6 +18,9 @@ def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
     tables that also hold categories go through :class:`muhat._tables.Encoder`.
     """
     if is_jax(X):
+        if X.dtype.kind == "c":
+            _refuse_complex(X, name)
+        X = X.astype(float) if X.dtype.kind in "biu" else X
         _check_shape(X.shape, name, min_rows)
         if not is_traced(X):
             _check_finite(np.asarray(X), name)
@@ -36,7 +39,7 @@ def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
                 _refuse_dtype(values, f"{name}[{str(column)!r}]")
     A = np.asarray(X)
     if A.dtype.kind == "c":
-        raise ValueError(f"Complex data not supported: {name} has dtype {A.dtype}; pass real numbers.")
+        _refuse_complex(A, name)
     if A.dtype == object:
         A = _from_objects(A, name)
     if A.dtype.kind not in "biuf":
@@ -60,6 +63,10 @@ def _from_objects(A: np.ndarray, name: str) -> np.ndarray:
             f"{name} must hold numbers, but has an entry that is none ({error}). Encode categories "
             "as numbers, or pass a data frame, whose text columns are taken as categories."
         ) from None
+
+
+def _refuse_complex(A: Array, name: str) -> None:
+    raise ValueError(f"Complex data not supported: {name} has dtype {A.dtype}; pass real numbers.")
 
 
 def _refuse_dtype(A: np.ndarray, name: str) -> None:
@@ -126,12 +133,15 @@ def check_same_rows(X: Array, Y: Array, name_x: str, name_y: str) -> None:
         )
 
 
-def check_positive(value: Any, name: str, remedy: str) -> None:
-    """Raise unless ``value`` (a number or array of them, possibly traced) is positive and finite."""
+def check_positive(value: Any, name: str, remedy: str, scalar: bool = False) -> None:
+    """Raise unless ``value`` (a number or array of them, possibly traced) is positive and finite.
+
+    ``scalar`` refuses arrays.
+    """
     if is_traced(value):
         return
     array = np.asarray(value)
-    if array.dtype == bool or array.dtype.kind not in "iuf":
+    if array.dtype == bool or array.dtype.kind not in "iuf" or (scalar and array.ndim):
         raise TypeError(f"{name} must be a number, got {value!r}: {remedy}.")
     if array.size == 0 or not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError(f"{name} must be positive and finite, got {value!r}: {remedy}.")
@@ -154,7 +164,10 @@ def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
 
 def as_weights(weights: Any, n: int, name: str = "weights") -> Array:
     """``weights`` as a finite array of shape ``(n,)`` or ``(batch, n)``."""
-    W = weights if is_jax(weights) else np.asarray(weights, dtype=np.float64)
+    W = weights if is_jax(weights) else np.asarray(weights)
+    if W.dtype.kind not in "biuf":
+        raise TypeError(f"{name} must be numbers, but have dtype {W.dtype}: pass one number a point.")
+    W = W if is_jax(W) else W.astype(np.float64)
     if W.ndim not in (1, 2) or W.shape[-1] != n:
         raise ValueError(
             f"{name} must have shape ({n},) or (batch, {n}), one weight a point, but has shape {W.shape}."
@@ -162,6 +175,19 @@ def as_weights(weights: Any, n: int, name: str = "weights") -> Array:
     if not is_traced(W):
         _check_finite(np.asarray(W), name)
     return W
+
+
+def as_values(values: Any, n: int, points: str) -> Array:
+    """The values of a function f at ``n`` points, as an array of numbers (n,) or (n, k)."""
+    values = values if is_jax(values) else np.asarray(values)
+    if values.ndim not in (1, 2) or values.shape[0] != n:
+        raise ValueError(
+            f"f must give one value (or row of values) for each of the {n} {points}, but has shape "
+            f"{values.shape}: write it for all rows at once, (n, d) → (n,)."
+        )
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"f must give numbers, but has dtype {values.dtype}: convert its values.")
+    return values
 
 
 def as_generator(random_state: Any) -> np.random.Generator:

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import is_jax
 from muhat._linalg import Cholesky
@@ -72,6 +74,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
             f"model must be an object of muhat (an estimator, embedding, density or kernel), got "
             f"{type(model).__name__}."
         )
+    if isinstance(model, BaseEstimator):
+        check_is_fitted(model)
     arrays: list[np.ndarray] = []
     manifest = {
         "format": FORMAT,
@@ -93,36 +97,35 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what :func:`save` wrote. Nothing in the file is executed."""
-    if not Path(path).exists():
+    if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {str(path)!r}: check the path.")
-    try:
-        with zipfile.ZipFile(path) as archive:
+    with open(path, "rb") as file:
+        try:
+            archive = zipfile.ZipFile(file)
             manifest = json.loads(archive.read(_MANIFEST))
-            if manifest["format"] > FORMAT:
-                raise ValueError(
-                    f"{str(path)!r} was written by muhat {manifest['muhat']} in format "
-                    f"{manifest['format']}, newer than this muhat {__version__} (format {FORMAT}): "
-                    "upgrade muhat to read it."
-                )
+            version, writer = _version(manifest["format"]), manifest["muhat"]
+            if version <= FORMAT:
+                return _unpack(manifest["object"], lambda i: _array(archive, i))
+        except Exception as error:  # a damaged file can make its readers stumble in any way
+            raise ValueError(
+                f"{str(path)!r} is not a muhat file, or is damaged ({type(error).__name__}: {error}): load "
+                "a file that mh.save wrote, or save the model again."
+            ) from None
+    raise ValueError(
+        f"{str(path)!r} was written by muhat {writer} in format {version}, newer than this muhat "
+        f"{__version__} (format {FORMAT}): upgrade muhat to read it."
+    )
 
-            def array(index: int) -> np.ndarray:
-                return np.lib.format.read_array(
-                    io.BytesIO(archive.read(f"{int(index)}.npy")), allow_pickle=False
-                )
 
-            return _unpack(manifest["object"], array)
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        TypeError,
-        EOFError,
-        json.JSONDecodeError,
-        UnicodeDecodeError,
-    ) as error:
-        raise ValueError(
-            f"{str(path)!r} is not a muhat file, or is damaged ({type(error).__name__}: {error}): load a "
-            "file that mh.save wrote, or save the model again."
-        ) from None
+def _version(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise TypeError(f"format {value!r} is no version of the format")
+    return value
+
+
+def _array(archive: zipfile.ZipFile, index: Any) -> np.ndarray:
+    data = io.BytesIO(archive.read(f"{int(index)}.npy"))
+    return np.lib.format.read_array(data, allow_pickle=False)
 
 
 def _pack(value: Any, arrays: list[np.ndarray], where: str) -> Any:
@@ -133,6 +136,8 @@ def _pack(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         return value.item()
     if is_jax(value) or isinstance(value, np.ndarray):
         array = np.asarray(value)
+        if array.dtype == object and array.ndim == 1 and all(isinstance(v, str) for v in array):
+            return {"texts": list(array)}
         if array.dtype == object:
             raise TypeError(f"{where} holds Python objects and cannot be saved: make it numbers or text.")
         arrays.append(array)
@@ -164,6 +169,8 @@ def _unpack(value: Any, array: Any) -> Any:
         return value
     if "array" in value:
         return array(value["array"])
+    if "texts" in value:
+        return np.array([str(v) for v in value["texts"]], dtype=object)
     if "list" in value:
         return [_unpack(v, array) for v in value["list"]]
     if "tuple" in value:
@@ -175,10 +182,10 @@ def _unpack(value: Any, array: Any) -> Any:
         raise KeyError(f"unknown class {value['class']!r}")
     out = object.__new__(cls)
     for name, field in value["fields"].items():
-        if name.startswith("__"):
+        if name.startswith("__") or callable(getattr(cls, name, None)):
             raise KeyError(f"forbidden field {name!r}")
         object.__setattr__(out, name, _unpack(field, array))
-    prepare = getattr(out, "_prepare", None)
+    prepare = getattr(cls, "_prepare", None)
     if prepare is not None:
-        prepare()
+        prepare(out)
     return out

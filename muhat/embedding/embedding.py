@@ -12,6 +12,7 @@ from muhat._tables import Encoder, encode
 from muhat._validation import (
     as_generator,
     as_rows,
+    as_values,
     as_weights,
     check_choice,
     check_count,
@@ -141,6 +142,7 @@ class Embedding:
 
     def distance(self, other: Embedding) -> Array:
         """``‖μ − ν‖``, the maximum mean discrepancy: a number, (batch,) or (batch, batch')."""
+        self._check_same_space(other)
         a, b, cross = self._squared_norm(), other._squared_norm(), self.inner(other)
         xp = namespace(cross)
         if self.is_batch and other.is_batch:
@@ -156,6 +158,11 @@ class Embedding:
                 "both with the same kernel (and, in low-rank representations, the same features)."
             )
         check_same_columns(other.points, self.points.shape[1], "the other embedding", "this one")
+        if not (self.encoder or Encoder()).agrees(other.encoder or Encoder()):
+            raise ValueError(
+                "The embeddings come from tables with different categories, so their codes differ: embed "
+                "both tables as one, with weights (2, n), or give the tables themselves to mh.mmd."
+            )
 
     def __add__(self, other: Embedding) -> Embedding:
         return self._combine(other, 1.0)
@@ -185,6 +192,7 @@ class Embedding:
         return self._with(factor * self.weights, theta)
 
     __rmul__ = __mul__
+    __array_ufunc__ = None  # so that NumPy's numbers times a batch come here
 
     def __neg__(self) -> Embedding:
         return -1.0 * self
@@ -194,9 +202,10 @@ class Embedding:
     def normalize(self) -> Embedding:
         """The same with weights divided by their sum."""
         total = self.weights.sum(axis=-1, keepdims=True)
-        if bool((np.abs(np.asarray(total)) < 1e-12).any()):
+        least = float(np.abs(np.asarray(total)).min())
+        if least < 1e-12:
             raise ValueError(
-                f"The weights sum to {float(np.asarray(total).ravel()[0]):.3g}, so they cannot be "
+                f"The weights sum to {least:.3g}, so they cannot be "
                 "normalised: a difference of distributions has no mass; elsewhere lower the regulariser."
             )
         theta = None if self._coefficients is None else self._coefficients / total
@@ -223,14 +232,7 @@ class Embedding:
         Returns:
             A number or (k,); with a leading (batch,) for a batch.
         """
-        values: Any = f(self.points) if callable(f) else f
-        values = values if is_jax(values) else np.asarray(values)
-        if values.ndim not in (1, 2) or values.shape[0] != self.points.shape[0]:
-            raise ValueError(
-                f"f must give one value (or row of values) for each of the {self.points.shape[0]} points, "
-                f"but has shape {values.shape}: write it for all rows at once, (n, d) → (n,)."
-            )
-        return self._weights @ values
+        return self._weights @ as_values(f(self.points) if callable(f) else f, len(self.points), "points")
 
     def mean(self) -> Array:
         """``Σᵢ wᵢ zᵢ``, (d,) or (batch, d)."""
@@ -246,9 +248,12 @@ class Embedding:
         W, c = self.weights, self.points.mean(axis=0)
         Z = self.points - c
         t, a = W.sum(axis=-1)[..., None, None], (W @ Z)[..., :, None]
+        # Weights that sum to one but for rounding do so: else a far c would multiply the rounding.
+        rounding = 64 * xp.finfo(W.dtype).eps * xp.abs(W).sum(axis=-1)[..., None, None]
+        rest = xp.where(xp.abs(1 - t) <= rounding, 0.0, 1 - t)
         second = xp.swapaxes(W[..., :, None] * Z, -1, -2) @ Z
         aT, C = xp.swapaxes(a, -1, -2), c[:, None]
-        return second - a * aT + (1 - t) * (a * C.T + C * aT + t * C * C.T)
+        return second - a * aT + rest * (a * C.T + C * aT + t * C * C.T)
 
     def quantile(self, q: Any) -> np.ndarray:
         """Marginal quantiles, after projecting the weights onto the simplex.
@@ -260,8 +265,8 @@ class Embedding:
             (d,), or (k, d) for several levels; with a leading (batch,) for a batch.
         """
         self._check_numeric("quantile")
-        levels = np.atleast_1d(np.asarray(q, dtype=float))
-        if levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
+        levels = np.atleast_1d(np.asarray(q))
+        if levels.dtype.kind not in "iuf" or levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(f"q must be levels between 0 and 1, got {q!r}.")
         W = np.atleast_2d(np.asarray(project_simplex(self.weights)))
         out = weighted_quantile(np.asarray(self.points), W, levels)
@@ -275,8 +280,8 @@ class Embedding:
         """
         self._check_numeric("histogram")
         d = self.points.shape[1]
-        if not -d <= column < d:
-            raise ValueError(f"column must be an index below {d}, got {column}.")
+        if not isinstance(column, (int, np.integer)) or not -d <= column < d:
+            raise ValueError(f"column must be an index below {d}, got {column!r}.")
         values = np.asarray(self.points)[:, column]
         edges = np.histogram_bin_edges(values, check_count(bins, "bins"))
         W = np.atleast_2d(np.asarray(project_simplex(self.weights)))
@@ -324,10 +329,15 @@ class Embedding:
         points = np.asarray(self.points, dtype=np.float64)
         W = np.asarray(self.weights)
         typical = project_simplex(W.mean(axis=0) if self.is_batch else W)
-        kernel = detail_kernel(points, typical) if kernel is None else kernel.resolve(points)
+        if kernel is None:
+            kernel = detail_kernel(points, typical)
+        else:
+            kernel = resolve_kernel(kernel, points, self.encoder, "kernel")
         if reg is not None:
-            check_positive(reg, "reg", "give α' > 0, or None for the schedule")
+            check_positive(reg, "reg", "give α' > 0, or None for the schedule", scalar=True)
         if reference is None:
+            if mass is not None:
+                raise ValueError("mass is that of your own reference: give reference, too, or neither.")
             seen = points[typical > 0]
             # Four widths: the kernel has decayed, in whichever family.
             reach = 4 * np.sqrt(np.asarray(kernel.variance(points.shape[1])))
@@ -340,9 +350,10 @@ class Embedding:
 
     def _check_numeric(self, what: str) -> None:
         if self.encoder is not None and self.encoder.categories:
-            names = [self.encoder.names[j] for j in self.encoder.categories] if self.encoder.names else []
+            names = self.encoder.names or range(self.points.shape[1])
+            which = [names[j] for j in self.encoder.categories]
             raise ValueError(
-                f"{what} needs numbers, but columns {names} are categories: use expect with a function "
+                f"{what} needs numbers, but columns {which} are categories: use expect with a function "
                 "of the rows, or embed the numeric columns alone."
             )
 
@@ -391,7 +402,7 @@ def _shrunk(kernel: Kernel, X: Array, shrink: Any) -> Array:
         # λ is chosen on at most 1000 points: the risk needs all n leave-one-out estimates.
         part = X[np.random.default_rng(0).choice(X.shape[0], min(X.shape[0], 1000), replace=False)]
         shrink = choose_shrinkage(np.asarray(kernel(part)))
-    check_positive(shrink, "shrink", 'give λ > 0, or "loo"')
+    check_positive(shrink, "shrink", 'give λ > 0, or "loo"', scalar=True)
     return shrinkage_weights(gram, shrink)
 
 
@@ -417,14 +428,11 @@ def mmd(mu: Any, nu: Any, kernel: Kernel | None = None) -> Array:
         rows = given._rows(other, "the sample")
         sample = Embedding(given.kernel, rows, np.full(len(rows), 1 / len(rows)), None, given.encoder)
         return given.distance(sample)
-    encoder, X = encode(mu, "mu")
+    encoder, X = encode(mu, "mu", also=nu)
     Y = encoder.transform(nu, "nu")
     check_same_columns(Y, X.shape[1], "nu", "mu")
     xp = namespace(X, Y)
-    if kernel is None or any(isinstance(leaf, str) for leaf in kernel.leaves()):
-        both = xp.concatenate([X, Y])
-        kernel = resolve_kernel(kernel, both, encoder, "kernel")
-    else:
-        kernel = resolve_kernel(kernel, X, encoder, "kernel")
+    numbers = isinstance(kernel, Kernel) and not any(isinstance(leaf, str) for leaf in kernel.leaves())
+    kernel = resolve_kernel(kernel, X if numbers else xp.concatenate([X, Y]), encoder, "kernel")
     parts = [Embedding(kernel, Z, xp.full(Z.shape[0], 1.0 / Z.shape[0]), None, encoder) for Z in (X, Y)]
     return parts[0].distance(parts[1])

@@ -49,7 +49,8 @@ def herd_ascent(
             return -(kernel(z, jnp.asarray(points)) @ weights)[0] + (kernel(z, slots) @ slot_weights)[0]
 
         step = jax.jit(jax.value_and_grad(loss))
-        spread = points.std(axis=0) + 1e-300  # one unit of ascent is one standard deviation
+        spread = points.std(axis=0)  # one unit of ascent is one standard deviation
+        spread = np.where(spread > 0, spread, 1.0)
         for t in range(n):
             slot_weights = (np.arange(n) < t) / (t + 1)
             x0 = starts[int(np.argmax(values - repulsion / (t + 1)))]

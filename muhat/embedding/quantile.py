@@ -24,6 +24,7 @@ def weighted_quantile(points: np.ndarray, weights: np.ndarray, q: np.ndarray) ->
         cumulative = np.cumsum(weights[:, order], axis=1)
         # Rounding must neither step past the last point nor take one more at exact levels.
         level = np.clip(q, 0, 1) * cumulative[:, -1:] * (1 - 1e-12)
+        level = np.maximum(level, np.finfo(float).tiny)  # level 0 is the first point that has weight
         for b in range(weights.shape[0]):
             at = np.searchsorted(cumulative[b], level[b], side="left")
             out[b, :, j] = points[order[np.minimum(at, len(order) - 1)], j]

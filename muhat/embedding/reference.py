@@ -91,5 +91,5 @@ def as_reference(reference: Any, mass: Any, d: int) -> Reference:
         mass = float(np.prod(upper - lower))
         if axes is not None:  # equally spaced axes stand for cells that reach half a step beyond
             mass *= reduce(lambda v, a: v * len(a) / (len(a) - 1), axes, 1.0)
-    check_positive(mass, "mass", "give the volume that the reference points fill")
+    check_positive(mass, "mass", "give the volume that the reference points fill", scalar=True)
     return Reference(points, float(mass), axes, axes is None, lower, upper)

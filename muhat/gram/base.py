@@ -134,7 +134,7 @@ class Gram:
 
     def ridge(self, c: Any, weights: Any = None) -> Ridge:
         """``√D K √D + c I`` with ``D = diag(weights)``, factored once."""
-        check_positive(c, "c", "the ridge must be positive; raise the regulariser")
+        check_positive(c, "c", "the ridge must be positive; raise the regulariser", scalar=True)
         root = None
         if weights is not None:
             xp = namespace(weights, c)
@@ -143,10 +143,13 @@ class Gram:
                 raise ValueError(
                     f"weights must have shape ({len(self)},), one for each point, got {weights.shape}."
                 )
-            if not is_traced(weights) and bool((np.asarray(weights) < 0).any()):
-                raise ValueError(
-                    "weights must not be negative: clip them at 0 (points of weight 0 drop out)."
-                )
+            if not is_traced(weights):
+                seen = np.asarray(weights)
+                if not (np.isfinite(seen).all() and (seen >= 0).all()):
+                    raise ValueError(
+                        "weights must not be negative, NaN or infinite: clip them at 0 (points of weight "
+                        "0 drop out)."
+                    )
             root = xp.sqrt(weights)
         return self._ridge(c, root)
 

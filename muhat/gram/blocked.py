@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from muhat import _threads
-from muhat._array import Array, namespace
+from muhat._array import Array, floating, namespace
 from muhat.gram.base import Gram, Ridge
 from muhat.gram.dense import DenseGram
 from muhat.gram.iterative import IterativeRidge
@@ -25,12 +25,14 @@ def kernel_matmul(
 ) -> Array:
     """``k(X, Y) @ B`` for ``B`` (m,) or (m, k), never holding more than one block of rows."""
     xp = namespace(X, Y, B, *kernel.leaves())
+    X, Y, B = floating(X, xp), floating(Y, xp), floating(B, xp)
+    kernel = kernel.resolve(X)
     if xp is not np:
         return _jax_matmul(kernel, X, Y, B, block_elements)
     n, m = len(X), len(Y)
     out = np.empty((n, *B.shape[1:]), np.result_type(X, Y, B))
     if B.ndim == 1 or B.shape[1] <= FEW_COLUMNS:
-        plan = kernel.resolve(X)._plan(X, Y, np)
+        plan = kernel._plan(X, Y, np)
 
         def work(rows: slice) -> None:
             out[rows] = plan(rows) @ B
@@ -64,7 +66,6 @@ def _jax_matmul(kernel: Kernel, X: Array, Y: Array, B: Array, block_elements: in
     import jax
     import jax.numpy as jnp
 
-    X, Y, B = jnp.asarray(X), jnp.asarray(Y), jnp.asarray(B)
     n, m = X.shape[0], Y.shape[0]
     rows = max(1, min(n, block_elements // m))
     if rows == n:

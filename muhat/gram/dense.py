@@ -13,32 +13,53 @@ from muhat.kernels.base import Kernel
 
 
 class DenseGram(Gram):
-    """K as an array (n, n)."""
+    """K as an array (n, n), made when it is first needed.
 
-    def __init__(self, K: Array, kernel: Kernel | None = None, points: Array | None = None) -> None:
-        if K.ndim != 2 or K.shape[0] != K.shape[1]:
+    Args:
+        K: the matrix; None to make it of ``kernel`` and ``points``.
+        kernel: k, needed for new points.
+        points: (n, d).
+    """
+
+    def __init__(self, K: Array | None, kernel: Kernel | None = None, points: Array | None = None) -> None:
+        if K is None and (kernel is None or points is None):
+            raise ValueError("DenseGram needs the matrix K, or a kernel and points to make it of.")
+        if K is not None and (K.ndim != 2 or K.shape[0] != K.shape[1]):
             raise ValueError(f"K must be a square matrix, got shape {K.shape}.")
-        self.K, self.kernel, self.points = K, kernel, points
+        self._K, self.kernel, self.points = K, kernel, points
+
+    @property
+    def K(self) -> Array:
+        """The matrix, kept once made."""
+        if self._K is None:
+            self._K = self.kernel(self.points)
+        return self._K
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.K.shape
+        n = self.points.shape[0] if self._K is None else self._K.shape[0]
+        return (n, n)
 
     def __matmul__(self, B: Array) -> Array:
         return self.K @ B
 
     def diag(self) -> Array:
-        return namespace(self.K).diagonal(self.K)
+        if self._K is None:
+            return self.kernel.diag(self.points)
+        return namespace(self._K).diagonal(self._K)
 
     def dense(self) -> Array:
         return self.K
 
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         s = root_weights
-        xp = namespace(self.K, c, s)
-        A = self.K if s is None else s[:, None] * self.K * s
+        # If nobody holds K it is made for the factor alone, which then takes its place in memory.
+        A = self.kernel(self.points) if self._K is None else self._K
+        xp = namespace(A, c, s)
+        if s is not None:
+            A = s[:, None] * A * s
         if xp is np:
-            A = np.array(A, order="C") if s is None else A
+            A = np.array(A, order="C") if A is self._K else A
             A[np.diag_indices(len(A))] += c
         else:
             A = A + c * xp.eye(A.shape[0], dtype=A.dtype)

@@ -23,7 +23,7 @@ class Convergence:
 
     Attributes:
         converged: whether every right-hand side reached the tolerance.
-        iterations: how many steps were taken.
+        iterations: how many steps were taken (−1 in JAX, where they are not kept).
         residual: the largest relative residual ‖b − Ax‖/‖b‖ over the right-hand sides.
     """
 
@@ -82,7 +82,7 @@ class IterativeRidge(Ridge):
             return self.solve(B[:, None])[:, 0]
         if self.xp is np and namespace(B) is np:
             X, steps, residuals = self._conjugate_gradients(B)
-            self._report(steps, residuals)
+            self._report(steps, residuals, self.tolerance)
             return X
         return self._jax_solve(B)
 
@@ -120,13 +120,14 @@ class IterativeRidge(Ridge):
             P = Z + np.divide(rz, previous, out=np.zeros_like(rz), where=previous > 0) * P
         return out, self.max_iterations, residuals
 
-    def _report(self, steps: int, residuals: np.ndarray) -> None:
+    def _report(self, steps: int, residuals: np.ndarray, tolerance: float) -> None:
         worst = float(residuals.max(initial=0.0))
-        self.report = Convergence(worst <= self.tolerance, steps, worst)
+        self.report = Convergence(worst <= tolerance, steps, worst)
         if not self.report.converged:
+            shown = self.max_iterations if steps < 0 else steps
             warnings.warn(
-                f"Conjugate gradients stopped after {steps} steps at relative residual {worst:.1e} "
-                f"(tolerance {self.tolerance:g}): raise the regulariser, the rank of the "
+                f"Conjugate gradients stopped after {shown} steps at relative residual {worst:.1e} "
+                f"(tolerance {tolerance:g}): raise the regulariser, the rank of the "
                 "preconditioner, or max_iterations.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -148,8 +149,7 @@ class IterativeRidge(Ridge):
             residual = self.apply(X) - B
             size = np.linalg.norm(np.asarray(B), axis=0)
             residuals = np.linalg.norm(np.asarray(residual), axis=0) / np.where(size > 0, size, 1)
-            worst = float(residuals.max(initial=0.0))
-            self.report = Convergence(worst <= 10 * tolerance, -1, worst)  # steps are not kept
+            self._report(-1, residuals, 10 * tolerance)  # steps are not kept
         return X
 
     def logdet(self, probes: int = 16, steps: int = 40, seed: int = 0) -> Array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 
 import numpy as np
 
@@ -60,9 +61,14 @@ class KroneckerGram(Gram):
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         xp = namespace(c, root_weights, *self.factors)
         values, vectors = zip(*(xp.linalg.eigh(K) for K in self.factors), strict=True)
+        if xp is not np:
+            import jax
+
+            # Eigenvectors of equal eigenvalues have no derivative; the ridge gives its own.
+            vectors = jax.lax.stop_gradient(vectors)
         spectrum = xp.maximum(_outer(list(values)), 0.0)
         if root_weights is None:
-            return KroneckerRidge(list(vectors), spectrum, c)
+            return KroneckerRidge(list(vectors), spectrum, c, None if xp is np else self.factors)
         # Weights break the product: iterate, preconditioned by the ridge of the mean weight.
         mean = (root_weights**2).mean()
         return IterativeRidge(
@@ -86,11 +92,25 @@ class KroneckerRidge(Ridge):
     vectors: list[Array]
     spectrum: Array
     c: Array
+    factors: list[Array] | None = None  # under JAX, for derivatives
     root_weights: None = None
 
     def solve(self, B: Array | Factored) -> Array | Factored:
         if isinstance(B, Factored):
             return Factored(self.solve(B.left), B.right)
+        if self.factors is None:
+            return self._solve(B)
+        import jax
+
+        # The derivative of a solve is another solve: the eigenvectors are not differentiated.
+        return jax.lax.custom_linear_solve(
+            lambda V: kron_matmul(self.factors, V) + self.c * V,
+            namespace(self.spectrum).asarray(B),
+            lambda _, V: self._solve(V),
+            symmetric=True,
+        )
+
+    def _solve(self, B: Array) -> Array:
         inner = kron_matmul([U.T for U in self.vectors], B)
         total = self.spectrum + self.c
         return kron_matmul(self.vectors, inner / (total[:, None] if B.ndim == 2 else total))
@@ -99,4 +119,31 @@ class KroneckerRidge(Ridge):
         return namespace(self.spectrum).log(self.spectrum + self.c).sum()
 
     def inverse_diag(self) -> Array:
+        if self.factors is not None:
+            return _jax_inverse_diag()(self.factors, self.vectors, self.spectrum, self.c)
         return kron_matmul([U**2 for U in self.vectors], 1 / (self.spectrum + self.c))
+
+
+@cache
+def _jax_inverse_diag() -> Callable[..., Array]:
+    """The diagonal of the inverse with a derivative that does not touch the eigenvectors."""
+    import jax
+    import jax.numpy as jnp
+
+    @jax.custom_jvp
+    def diagonal(factors: list[Array], vectors: list[Array], spectrum: Array, c: Array) -> Array:
+        return KroneckerRidge(vectors, spectrum, c).inverse_diag()
+
+    @diagonal.defjvp
+    def _(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+        factors, vectors, spectrum, c = primals
+        ridge, rows = KroneckerRidge(vectors, spectrum, c, factors), jnp.arange(spectrum.shape[0])
+
+        def change(i: Array) -> Array:  # −(A⁻¹ dA A⁻¹)ᵢᵢ, from one column of the inverse
+            x = ridge.solve((rows == i).astype(spectrum.dtype))
+            pair, change = (factors, c), (tangents[0], tangents[3])
+            return -x @ jax.jvp(lambda factors, c: kron_matmul(factors, x) + c * x, pair, change)[1]
+
+        return diagonal(*primals), jax.lax.map(change, rows)
+
+    return diagonal

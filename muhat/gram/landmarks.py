@@ -22,7 +22,7 @@ def kmeanspp_landmarks(
     ``k(x, x) − 2k(x, z) + k(z, z)`` to the nearest landmark so far, which spreads them where the
     kernel can tell points apart. At most ``rows`` rows are looked at.
     """
-    A = _subset(X, max(rows, p), rng)
+    A = _subset(X, max(rows, p), rng, kernel)
     diagonal = np.asarray(kernel.diag(A))
     chosen = [int(rng.integers(len(A)))]
     nearest = np.full(len(A), np.inf)
@@ -55,7 +55,7 @@ def leverage_landmarks(
     """
     from muhat.gram.nystrom import NystromKernel
 
-    A = _subset(X, max(rows, p), rng)
+    A = _subset(X, max(rows, p), rng, kernel)
     n = len(A)
     sketch = NystromKernel.fit(kernel, uniform_landmarks(A, min(n, 2 * p), rng))
     Phi = np.asarray(sketch.features(A))
@@ -69,8 +69,11 @@ def leverage_landmarks(
     return A[np.sort(rng.choice(n, p, replace=False, p=score / score.sum()))]
 
 
-def _subset(X: Array, rows: int, rng: np.random.Generator) -> np.ndarray:
-    if is_traced(X):
-        raise ValueError("Landmarks cannot be chosen under jit: choose them outside and pass them in.")
+def _subset(X: Array, rows: int, rng: np.random.Generator, kernel: Kernel) -> np.ndarray:
+    if any(is_traced(a) for a in (X, *kernel.leaves())):
+        raise ValueError(
+            "Landmarks cannot be chosen under jit or grad: choose them outside and pass them in, "
+            "mh.Nystrom(p, landmarks=Z)."
+        )
     A = np.asarray(X)
     return A if len(A) <= rows else A[np.sort(rng.choice(len(A), rows, replace=False))]

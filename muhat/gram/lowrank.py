@@ -40,7 +40,13 @@ class LowRankGram(Gram):
         return Factored(self.Phi, features(X).T)
 
     def evaluate(self, X: Array, coefficients: Array) -> Array:
-        return self.kernel.features(X) @ coefficients  # type: ignore[union-attr]
+        features = getattr(self.kernel, "features", None)
+        if features is None:
+            raise ValueError(
+                "This LowRankGram was made of features alone and cannot evaluate functions at new points: "
+                "make it with a representation, e.g. mh.Nystrom(500).gram(kernel, X)."
+            )
+        return features(X) @ coefficients
 
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         Phi = self.Phi if root_weights is None else root_weights[:, None] * self.Phi

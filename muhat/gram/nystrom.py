@@ -8,7 +8,7 @@ import numpy as np
 
 from muhat import _threads
 from muhat._array import Array, namespace
-from muhat._linalg import cholesky
+from muhat._linalg import cholesky, pivoted_factor
 from muhat.gram.features import FeatureKernel
 from muhat.kernels.base import Kernel
 
@@ -27,14 +27,18 @@ class NystromKernel(FeatureKernel):
 
     @classmethod
     def fit(cls, kernel: Kernel, landmarks: Array) -> NystromKernel:
-        """Factor the kernel matrix of the landmarks (p, d)."""
-        factor = cholesky(
-            kernel(landmarks),
-            "k(Z, Z) of the landmarks",
-            "Use fewer landmarks or a shorter lengthscale.",
-        )
-        xp = namespace(factor.lower)
-        return cls(kernel, landmarks, xp.tril(factor.lower))
+        """Factor the kernel matrix of the landmarks (p, d).
+
+        Landmarks that add nothing to the span of the others (to rounding) are dropped, but not under
+        JAX, where shapes are fixed and jitter does what is needed.
+        """
+        K = kernel(landmarks)
+        if namespace(K) is np:
+            lower, kept = pivoted_factor(K)
+            return cls(kernel, landmarks[kept], lower)
+        remedy = "Use fewer landmarks or a shorter lengthscale."
+        factor = cholesky(K, "k(Z, Z) of the landmarks", remedy)
+        return cls(kernel, landmarks, namespace(K).tril(factor.lower))
 
     @property
     def size(self) -> int:

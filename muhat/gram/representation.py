@@ -10,10 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from muhat._array import Array, is_jax
-from muhat._validation import as_generator, check_choice, check_count, check_positive
+from muhat._array import Array
+from muhat._validation import (
+    as_generator,
+    as_rows,
+    check_choice,
+    check_count,
+    check_positive,
+    check_same_columns,
+)
 from muhat.gram.base import Gram
 from muhat.gram.blocked import BLOCK_ELEMENTS, BlockedGram
 from muhat.gram.dense import DenseGram
@@ -40,7 +45,7 @@ class Representation:
         """The Gram of ``X`` for a kernel that ``fit`` made."""
         if isinstance(kernel, FeatureKernel):
             return LowRankGram(kernel.features(X), kernel, X)
-        return DenseGram(kernel(X), kernel, X)
+        return DenseGram(None, kernel, X)
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,8 @@ class Nystrom(Representation):
         kernel, rng = kernel.resolve(X), as_generator(random_state)
         p = min(self.p, X.shape[0])
         if not isinstance(self.landmarks, str):
-            Z = self.landmarks if is_jax(self.landmarks) else np.asarray(self.landmarks, dtype=float)
+            Z = as_rows(self.landmarks, "landmarks")
+            check_same_columns(Z, X.shape[1], "landmarks", "X")
         elif p == X.shape[0]:
             Z = X
         elif self.landmarks == "uniform":
@@ -140,7 +146,7 @@ class Features(Representation):
     function: Callable[[Array], Array]
 
     def fit(self, kernel: Kernel, X: Array, random_state: Any = None) -> Kernel:
-        return MapKernel(self.function, int(self.function(X[:1]).shape[1]))
+        return MapKernel(self.function, MapKernel(self.function, 0).features(X[:1]).shape[1])
 
 
 def as_representation(value: Any, name: str = "representation") -> Representation:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muhat._array import Array, Namespace, is_jax, namespace
+from muhat._array import Array, Namespace, is_jax, is_traced, namespace
 from muhat._validation import check_positive
 from muhat.kernels.base import Kernel
 from muhat.kernels.distance import Plan
@@ -113,7 +113,7 @@ class Product(_Pair):
         inside = np.zeros((d, d), dtype=bool)
         for part in parts:
             inside[np.ix_(part.columns, part.columns)] = True
-        if np.any(np.asarray(cov)[~inside] != 0):
+        if not is_traced(cov) and np.any(np.asarray(cov)[~inside] != 0):
             raise self._no(
                 "the mean embedding of a Gaussian whose columns are correlated across factors",
                 "use one kernel for these columns, or embed a large sample",
@@ -128,13 +128,20 @@ class Product(_Pair):
         """The scale and the factors, when these share no column and together cover all d."""
         scale: Any = 1.0
         parts: list[Restricted] = []
-        for part in self.parts:
-            while isinstance(part, Scaled):
-                scale, part = scale * part.scale, part.kernel
-            if isinstance(part, Restricted):
+        others, open_ = 0, self.parts
+        while open_:
+            part = open_.pop(0)
+            if isinstance(part, Scaled):
+                scale = scale * part.scale
+                open_.insert(0, part.kernel)
+            elif isinstance(part, Product):
+                open_ = part.parts + open_
+            elif isinstance(part, Restricted):
                 parts.append(part)
-        used = [c for part in parts for c in part.columns]
-        if len(parts) < len(self.parts) or sorted(used) != list(range(d)):
+            else:
+                others += 1
+        used = [c for part in parts for c in part.indices(d)]
+        if others or sorted(used) != list(range(d)):
             raise self._no(
                 fact,
                 "it needs factors on separate columns that cover all of them, k1.on(0) * k2.on(1)",
@@ -195,10 +202,8 @@ class Restricted(Kernel):
 
     def __init__(self, kernel: Kernel, columns: Any) -> None:
         self.kernel = kernel
-        single = isinstance(columns, (str, int, np.integer))
-        self.columns: tuple[Any, ...] = tuple(
-            c if isinstance(c, str) else int(c) for c in ([columns] if single else list(columns))
-        )
+        single = isinstance(columns, str) or not np.iterable(columns)
+        self.columns: tuple[Any, ...] = tuple(_column(c) for c in ([columns] if single else columns))
         if not self.columns or len(set(self.columns)) < len(self.columns):
             raise ValueError(f"columns must name at least one column and none twice, got {columns!r}.")
 
@@ -208,7 +213,7 @@ class Restricted(Kernel):
 
     def resolve(self, X: Array, names: list[str] | None = None) -> Kernel:
         columns = tuple(self._index(c, X.shape[1], names) for c in self.columns)
-        kernel = self.kernel.resolve(X[:, np.array(columns)])
+        kernel = self.kernel.resolve(X[:, np.array(columns)], names and [names[c] for c in columns])
         same = columns == self.columns and kernel is self.kernel
         return self if same else Restricted(kernel, columns)
 
@@ -222,6 +227,10 @@ class Restricted(Kernel):
             raise ValueError(f"columns has index {column}, but the points have {d} columns.")
         return column % d
 
+    def indices(self, d: int) -> list[int]:
+        """The columns as indices from 0 to d − 1; names are not known here."""
+        return [self._index(c, d, None) for c in self.columns]
+
     def _plan(self, X: Array, Y: Array, xp: Namespace) -> Plan:
         c = np.array(self.columns)
         return self.kernel._plan(X[:, c], Y[:, c], xp)
@@ -234,17 +243,18 @@ class Restricted(Kernel):
         return self.kernel.amplitude
 
     def spectral_sample(self, n: int, d: int, rng: np.random.Generator) -> Array:
-        place = np.eye(d)[list(self.columns)]
+        place = np.eye(d)[self.indices(d)]
         return self.kernel.spectral_sample(n, len(self.columns), rng) @ place
 
     def integral(self, d: int) -> Any:
         return self._everything(d, "its integral over space").integral(d)
 
     def variance(self, d: int) -> Array:
-        return self._everything(d, "the variance of its density").variance(d)
+        inner = self._everything(d, "the variance of its density").variance(d)
+        return inner[np.argsort(self.indices(d))]
 
     def gaussian_embedding(self, X: Array, mean: Array, cov: Array) -> Array:
-        c = np.array(self.columns)
+        c = np.array(self.indices(X.shape[1]))
         xp = namespace(X, mean, cov)
         mean, cov = xp.asarray(mean), xp.asarray(cov)
         mean = mean[c] if mean.ndim else mean
@@ -252,6 +262,14 @@ class Restricted(Kernel):
         return self.kernel.gaussian_embedding(X[:, c], mean, cov)
 
     def _everything(self, d: int, fact: str) -> Kernel:
-        if sorted(self.columns) != list(range(d)):
+        if sorted(self.indices(d)) != list(range(d)):
             raise self._no(fact, "it does not depend on every column; multiply it by a kernel on the others")
         return self.kernel
+
+
+def _column(column: Any) -> Any:
+    if isinstance(column, str):
+        return column
+    if isinstance(column, (int, np.integer)) and not isinstance(column, bool):
+        return int(column)
+    raise TypeError(f'columns must be indices or names, got {column!r}: pass e.g. 0, [0, 2] or "age".')

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muhat import _threads
-from muhat._array import Array, Namespace, is_jax, is_traced, namespace
+from muhat._array import Array, Namespace, floating, is_jax, is_traced, namespace
 from muhat._tables import encode
 from muhat._validation import as_rows, check_count, check_same_columns
 from muhat.kernels.distance import DIRECT_COLUMNS, Plan
@@ -61,10 +61,9 @@ class Kernel:
 
     def __call__(self, X: Array, Y: Array = None) -> Array:
         """The matrix ``k(xᵢ, yⱼ)``, shape (n, m); ``Y`` defaults to ``X``."""
-        Y = X if Y is None else Y
         xp = namespace(X, Y, *self.leaves())
-        if xp is not np:
-            X, Y = xp.asarray(X), xp.asarray(Y)
+        X = floating(X, xp)
+        Y = X if Y is None else floating(Y, xp)
         if X.ndim != 2 or Y.ndim != 2:
             raise ValueError(
                 f"A kernel takes two arrays of rows, (n, d) and (m, d); got shapes {X.shape} and "
@@ -86,7 +85,9 @@ class Kernel:
 
     def diag(self, X: Array) -> Array:
         """``k(xᵢ, xᵢ)``, shape (n,), in the namespace of the arguments."""
-        return self.resolve(X)._diag(X, namespace(X, *self.leaves()))
+        xp = namespace(X, *self.leaves())
+        X = floating(X, xp)
+        return self.resolve(X)._diag(X, xp)
 
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
         """The Gram matrix ``k(xᵢ, yⱼ)`` as a NumPy array, of checked input.

@@ -21,7 +21,8 @@ class Delta(Kernel):
     _parameters: ClassVar[tuple[str, ...]] = ("rest",)
 
     def __init__(self, rest: Any = 0.0) -> None:
-        if not is_traced(rest) and not (np.ndim(rest) == 0 and 0 <= float(rest) < 1):
+        seen = np.zeros(()) if is_traced(rest) else np.asarray(rest)
+        if seen.ndim or seen.dtype.kind not in "iuf" or not 0 <= seen < 1:
             raise ValueError(f"rest must be a number in [0, 1), got {rest!r}: 0 keeps categories apart.")
         self.rest = rest
 

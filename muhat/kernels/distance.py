@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from muhat import _threads
 from muhat._array import Array, Namespace
 
 Plan = Callable[[slice], Array]
@@ -24,7 +25,8 @@ def squared_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
 
     With few columns the differences are summed, which is exact for close points. With many the
     square is multiplied out after centring; pairs so close that the expansion would lose half its
-    digits are then summed directly (NumPy only: their number is not known under ``jit``).
+    digits are then summed directly (NumPy only: their number is not known under ``jit``; in JAX,
+    points closer than rounding error are taken to coincide).
     """
     if X.shape[1] <= DIRECT_COLUMNS:
         return _direct(X, Y, xp, "sqeuclidean", lambda difference: difference**2)
@@ -33,9 +35,15 @@ def squared_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
     x2, y2 = (X**2).sum(axis=1), (Y**2).sum(axis=1)
 
     def block(rows: slice) -> Array:
-        s = xp.maximum(x2[rows, None] + y2 - 2 * (X[rows] @ Y.T), 0.0)
-        if xp is np:
-            i, j = np.nonzero(s <= 1e-6 * y2)
+        size = x2[rows, None] + y2
+        s = size - 2 * (X[rows] @ Y.T)
+        if xp is not np:
+            # Where the difference is all rounding error, its root would be noise of size √eps.
+            noise = 2 * X.shape[1] ** 0.5 * float(xp.finfo(s.dtype).eps)
+            return xp.where(s > noise * size, s, 0.0)
+        close = np.nonzero(s <= 1e-6 * y2)
+        for part in _threads.row_blocks(len(close[0]), X.shape[1]):
+            i, j = close[0][part], close[1][part]
             s[i, j] = ((X[rows][i] - Y[j]) ** 2).sum(axis=1)
         return s
 

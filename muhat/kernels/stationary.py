@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from muhat._array import Array, Namespace, is_jax, is_traced, namespace, root, special
+from muhat._array import Array, Namespace, floating, is_jax, is_traced, namespace, root, special
 from muhat._validation import check_choice, check_count, check_positive
 from muhat.kernels.base import Kernel
 from muhat.kernels.distance import Plan, city_distances, squared_distances
@@ -248,9 +248,11 @@ class Laplace(Stationary):
         # E e^{−|t−W|}, W ~ N(0, v), = e^{v/2} [e^{−t} Φ((t−v)/√v) + e^{t} Φ((−t−v)/√v)].
         ell = self._lengthscales(X.shape[1])
         t, v = (X - mean) / ell, xp.diagonal(cov) / ell**2
+        spread = v > 0  # a column of variance 0 is a point
+        v = xp.where(spread, v, 1.0)
         log_ndtr = special(xp).log_ndtr
         sides = [v / 2 + sign * -t + log_ndtr((sign * t - v) / xp.sqrt(v)) for sign in (1.0, -1.0)]
-        return xp.exp(xp.logaddexp(*sides).sum(axis=1))
+        return xp.exp(xp.where(spread, xp.logaddexp(*sides), -xp.abs(t)).sum(axis=1))
 
 
 class Matern(Stationary):
@@ -264,7 +266,8 @@ class Matern(Stationary):
 
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
         super().__init__(lengthscale)
-        if isinstance(nu, str) or not float(nu) > 0 or float(nu) % 1 != 0.5:
+        seen = np.asarray(nu)
+        if seen.ndim or seen.dtype.kind not in "iuf" or not (seen > 0 and seen % 1 == 0.5):
             raise ValueError(
                 f"nu must be a half-integer, got {nu!r}: use 0.5, 1.5 or 2.5 "
                 "(mh.Gaussian is the limit of large nu)."
@@ -419,9 +422,14 @@ def _gaussian_arguments(X: Array, mean: Any, cov: Any, kernel: Kernel) -> tuple[
     """Mean (d,) and covariance (d, d) of the Gaussian; a number or vector stands for a diagonal."""
     xp = namespace(X, mean, cov, *kernel.leaves())
     d = X.shape[1]
-    mean = xp.broadcast_to(xp.asarray(mean, dtype=X.dtype), (d,))
-    cov = xp.asarray(cov, dtype=X.dtype)
-    if cov.ndim < 2:
+    dtype = floating(X[:0], xp).dtype
+    mean, cov = xp.asarray(mean, dtype=dtype), xp.asarray(cov, dtype=dtype)
+    if mean.shape not in ((), (1,), (d,)):
+        raise ValueError(
+            f"mean has shape {mean.shape}, but the points have {d} columns: pass ({d},) or one number."
+        )
+    mean = xp.broadcast_to(mean, (d,))
+    if cov.shape in ((), (1,), (d,)):
         cov = xp.diag(xp.broadcast_to(cov, (d,)))
     if cov.shape != (d, d):
         raise ValueError(

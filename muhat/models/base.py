@@ -41,7 +41,8 @@ def encode_outputs(Y: Any, name: str = "Y") -> tuple[Encoder, Array, bool]:
     """The encoder, the rows (n, k), and whether ``Y`` was a plain vector."""
     if Y is None:
         raise ValueError(
-            f"This estimator requires y to be passed, but the target y is None: pass {name}, one row a row of X."
+            f"This estimator requires y to be passed, but the target y is None: pass {name}, one row for "
+            "every row of X."
         )
     if is_frame(Y):
         return (*encode(Y, name), False)

@@ -7,9 +7,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import Array
-from muhat._validation import as_generator, check_positive, check_same_columns, check_same_rows
+from muhat._tables import Encoder
+from muhat._validation import (
+    as_generator,
+    as_values,
+    as_weights,
+    check_positive,
+    check_same_columns,
+    check_same_rows,
+)
 from muhat.embedding import Embedding
 from muhat.gram import Factored, FeatureKernel, Ridge, as_representation
 from muhat.gram.representation import Representation
@@ -63,7 +72,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         representation = as_representation(self.representation)
         rng = as_generator(self.random_state)
         if self.reg is not None:
-            check_positive(self.reg, "reg", "give λ > 0, or None to have it chosen")
+            check_positive(self.reg, "reg", "give λ > 0, or None to have it chosen", scalar=True)
         A = self._fit_rows(X)
         self.encoder_y_, B, self.flat_y_ = encode_outputs(Y)
         check_same_rows(A, B, "X", "Y")
@@ -120,7 +129,8 @@ class ConditionalMean(RegressorMixin, Estimator):
         d, k = inputs.shape[1], self.Y_.shape[1]
         kernel = self.kernel_x_.on(range(d)) * self.kernel_y_.on(range(d, d + k))
         pairs = np.concatenate([inputs, self.Y_], axis=1)
-        return Embedding(kernel, pairs, weights if mu.is_batch else _only(weights))
+        encoder = self.encoder_x_.beside(self.encoder_y_, d)
+        return Embedding(kernel, pairs, weights if mu.is_batch else _only(weights), None, encoder)
 
     def _integrate(self, mu: Any) -> tuple[Array | Factored, Array | None]:
         """``μ(X)`` at the inputs, (n, batch), and the coefficients of its push-forward."""
@@ -129,7 +139,9 @@ class ConditionalMean(RegressorMixin, Estimator):
                 f"mu must be an Embedding over x, got {type(mu).__name__}: use mh.embed(samples, "
                 "model.kernel_x_), or at(x) for points."
             )
-        x = self._rows(mu.points, "mu.points")
+        check_is_fitted(self)
+        check_same_columns(mu.points, self.n_features_in_, "mu.points", "the X seen in fit")
+        x = self.encoder_x_.recode(mu.points, mu.encoder or Encoder(), "mu")
         W = np.atleast_2d(mu.weights)
         theta = None if self._features_y is None else W @ self.gram_.evaluate(x, self._features_y)
         cross = self.gram_.cross(x)
@@ -154,12 +166,7 @@ class ConditionalMean(RegressorMixin, Estimator):
             x: (q, d).
         """
         x = self._rows(x, "x")
-        values = np.asarray(f(self.Y_) if callable(f) else f)
-        if values.ndim not in (1, 2) or len(values) != len(self.Y_):
-            raise ValueError(
-                f"f must give one value (or row of values) for each of the {len(self.Y_)} training outputs, "
-                f"but has shape {values.shape}: write it for all rows at once, (n, k) → (n,)."
-            )
+        values = as_values(f(self.Y_) if callable(f) else f, len(self.Y_), "training outputs")
         out = self.gram_.evaluate(x, self._fit_function(values.reshape(len(values), -1)))
         return out[:, 0] if values.ndim == 1 else out
 
@@ -183,13 +190,15 @@ class ConditionalMean(RegressorMixin, Estimator):
         check_same_columns(B, self.Y_.shape[1], "y", "the Y seen in fit")
         if len(B) != len(mu):
             raise ValueError(f"X has {len(mu)} rows but y has {len(B)}: rows are pairs.")
-        w = np.ones(len(B)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        w = np.ones(len(B)) if sample_weight is None else as_weights(sample_weight, len(B), "sample_weight")
         w = w / w.sum()
         own = np.asarray(self.kernel_y_.diag(B))
-        fit = own - 2 * np.diagonal(mu(B)) + mu._squared_norm()
+        fit = w @ (own - 2 * _paired(mu, B) + mu._squared_norm())
         marginal = Embedding(self.kernel_y_, B, w)
-        spread = own - 2 * marginal(B) + marginal._squared_norm()
-        return float(1 - (w @ fit) / max(float(w @ spread), 1e-300))
+        spread = w @ (own - 2 * marginal(B) + marginal._squared_norm())
+        rounding = 1e-14 * (w @ own)
+        # Without any variance to explain, the usual R²: 1 for a perfect fit, else 0.
+        return float(1 - fit / spread if spread > rounding else fit <= rounding)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -202,6 +211,13 @@ class ConditionalMean(RegressorMixin, Estimator):
 def _only(weights: Array | Factored) -> Array:
     """The single row of weights."""
     return (weights.dense() if isinstance(weights, Factored) else weights)[0]
+
+
+def _paired(mu: Embedding, B: Array) -> Array:
+    """``μᵢ(bᵢ)``, the i-th embedding of the batch at the i-th row, (batch,)."""
+    if isinstance(mu.kernel, FeatureKernel):
+        return (mu.coefficients * mu.kernel.features(B)).sum(axis=1)
+    return (mu.weights * mu.kernel(B, mu.points)).sum(axis=1)
 
 
 def _column(Y: Any, flat: bool) -> Any:
