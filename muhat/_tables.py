@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from muhat._array import Array
-from muhat._validation import as_rows
+from muhat._validation import as_rows, check_shape
 
 
 def is_frame(X: Any) -> bool:
@@ -86,6 +86,7 @@ def encode(X: Any, name: str = "X", min_rows: int = 1, also: Any = None) -> tupl
     if not is_frame(X):
         return Encoder(), as_rows(X, name, min_rows)
     names = _names(X, name)
+    check_shape(X.shape, name, min_rows)
     tables = [X, also] if is_frame(also) and _names(also, "the other table") == names else [X]
     categories = {
         j: np.unique(np.concatenate([_labels(table[c], f"{name}[{str(c)!r}]") for table in tables]))

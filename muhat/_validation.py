@@ -21,7 +21,7 @@ def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
         if X.dtype.kind == "c":
             _refuse_complex(X, name)
         X = X.astype(float) if X.dtype.kind in "biu" else X
-        _check_shape(X.shape, name, min_rows)
+        check_shape(X.shape, name, min_rows)
         if not is_traced(X):
             _check_finite(np.asarray(X), name)
         return X
@@ -44,7 +44,7 @@ def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
         A = _from_objects(A, name)
     if A.dtype.kind not in "biuf":
         _refuse_dtype(A, name)
-    _check_shape(A.shape, name, min_rows)
+    check_shape(A.shape, name, min_rows)
     A = np.ascontiguousarray(A, dtype=A.dtype if A.dtype == np.float32 else np.float64)
     _check_finite(A, name)
     return A
@@ -77,7 +77,8 @@ def _refuse_dtype(A: np.ndarray, name: str) -> None:
     )
 
 
-def _check_shape(shape: tuple[int, ...], name: str, min_rows: int) -> None:
+def check_shape(shape: tuple[int, ...], name: str, min_rows: int) -> None:
+    """Raise unless ``shape`` is that of at least ``min_rows`` rows."""
     if len(shape) != 2:
         hint = f"{name}.reshape(-1, 1) if these are n points in one dimension, " if len(shape) == 1 else ""
         raise ValueError(

@@ -18,10 +18,11 @@ SCHEDULE = 0.9
 
 
 def tikhonov_coefficients(gram: Gram, mass: Array, values: Array, reg: Array) -> Array:
-    """Coefficients β of the density ``u = Σⱼ βⱼ k(zⱼ, ·)`` that solves ``(Ĉ_ρ + α'I) u = μ``.
+    """Coefficients β of the density ``u = Σⱼ βⱼ k(zⱼ, ·) = Ĉ_ρ (Ĉ_ρ + α'I)⁻² μ``.
 
-    With ``Ĉ_ρ = (V/M) Σ k(zᵢ)⊗k(zᵢ)``: ``β = (M/V) (L + (Mα'/V) I)⁻² μ(z)``. (The published eqs. (6)
-    and (9) of [S20] mis-scale the reference measure; see the errata.)
+    With ``Ĉ_ρ = (V/M) Σ k(zᵢ)⊗k(zᵢ)``: ``β = (M/V) (L + (Mα'/V) I)⁻² μ(z)``, the stable form of the
+    Tikhonov solution ``(Ĉ_ρ + α'I)⁻¹ μ``, to which it tends as α' falls [S20, A.2]. (The published eqs.
+    (6) and (9) mis-scale the reference measure; see the errata.)
 
     Args:
         gram: L, of the M reference points.
@@ -60,6 +61,12 @@ def detail_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
     reconstruction undoes the smoothing of the kernel, so its own resolution is finer.
     """
     n = effective_size(weights)
+    constant = np.flatnonzero(np.ptp(points[weights > 0], axis=0) == 0)
+    if len(constant):
+        raise ValueError(
+            f"Column {constant[0]} of the points is constant, so it has no density: leave it out, or give "
+            "kernel= and reference=."
+        )
     scale = np.empty(points.shape[1])
     for j, column in enumerate(points.T):
         order = np.argsort(column)
@@ -68,12 +75,6 @@ def detail_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
         sd = np.sqrt(max(weights @ (column - weights @ column) ** 2, 0.0))
         iqr = (quartiles[1] - quartiles[0]) / 1.34
         scale[j] = min(sd, iqr) if iqr > 0 else sd
-    if not (scale > 0).all():
-        constant = int(np.argmin(scale))
-        raise ValueError(
-            f"Column {constant} of the points is constant, so it has no density: leave it out, or give "
-            "kernel= and reference=."
-        )
     return Gaussian(0.9 * scale * n ** (-1 / (points.shape[1] + 4)))
 
 

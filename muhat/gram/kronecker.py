@@ -98,13 +98,14 @@ class KroneckerRidge(Ridge):
     def solve(self, B: Array | Factored) -> Array | Factored:
         if isinstance(B, Factored):
             return Factored(self.solve(B.left), B.right)
-        if self.factors is None:
+        factors = self.factors
+        if factors is None:
             return self._solve(B)
         import jax
 
         # The derivative of a solve is another solve: the eigenvectors are not differentiated.
         return jax.lax.custom_linear_solve(
-            lambda V: kron_matmul(self.factors, V) + self.c * V,
+            lambda V: kron_matmul(factors, V) + self.c * V,
             namespace(self.spectrum).asarray(B),
             lambda _, V: self._solve(V),
             symmetric=True,
@@ -140,7 +141,7 @@ def _jax_inverse_diag() -> Callable[..., Array]:
         ridge, rows = KroneckerRidge(vectors, spectrum, c, factors), jnp.arange(spectrum.shape[0])
 
         def change(i: Array) -> Array:  # −(A⁻¹ dA A⁻¹)ᵢᵢ, from one column of the inverse
-            x = ridge.solve((rows == i).astype(spectrum.dtype))
+            x: Array = ridge.solve((rows == i).astype(spectrum.dtype))
             pair, change = (factors, c), (tangents[0], tangents[3])
             return -x @ jax.jvp(lambda factors, c: kron_matmul(factors, x) + c * x, pair, change)[1]
 

@@ -8,7 +8,7 @@ one raises :class:`NoClosedForm`, which says so and what to use instead.
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Kernel:
     def __init_subclass__(cls) -> None:
         Kernel._classes.append(cls)
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Kernel:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if "jax" in sys.modules:
             _register_pytrees()
         return super().__new__(cls)

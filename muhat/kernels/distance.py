@@ -20,8 +20,8 @@ Plan = Callable[[slice], Array]
 DIRECT_COLUMNS = 32
 
 
-def squared_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
-    """Plan of ``s[i, j] = ‖xᵢ − yⱼ‖²`` for ``X`` (n, d) and ``Y`` (m, d).
+def squared_distances(X: Array, Y: Array, xp: Namespace, unit: Array = 1.0) -> Plan:
+    """Plan of ``s[i, j] = ‖(xᵢ − yⱼ)/unit‖²`` for ``X`` (n, d) and ``Y`` (m, d).
 
     With few columns the differences are summed, which is exact for close points. With many the
     square is multiplied out after centring; pairs so close that the expansion would lose half its
@@ -29,9 +29,9 @@ def squared_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
     points closer than rounding error are taken to coincide).
     """
     if X.shape[1] <= DIRECT_COLUMNS:
-        return _direct(X, Y, xp, "sqeuclidean", lambda difference: difference**2)
+        return _direct(X, Y, xp, unit, "sqeuclidean", lambda difference: difference**2)
     centre = Y.mean(axis=0)
-    X, Y = X - centre, Y - centre
+    X, Y = (X - centre) / unit, (Y - centre) / unit
     x2, y2 = (X**2).sum(axis=1), (Y**2).sum(axis=1)
 
     def block(rows: slice) -> Array:
@@ -42,7 +42,7 @@ def squared_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
             noise = 2 * X.shape[1] ** 0.5 * float(xp.finfo(s.dtype).eps)
             return xp.where(s > noise * size, s, 0.0)
         close = np.nonzero(s <= 1e-6 * y2)
-        for part in _threads.row_blocks(len(close[0]), X.shape[1]):
+        for part in _threads.row_blocks(len(close[0]), X.shape[1], 8 * _threads.BLOCK_ELEMENTS):
             i, j = close[0][part], close[1][part]
             s[i, j] = ((X[rows][i] - Y[j]) ** 2).sum(axis=1)
         return s
@@ -50,15 +50,20 @@ def squared_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
     return block
 
 
-def city_distances(X: Array, Y: Array, xp: Namespace) -> Plan:
-    """Plan of ``s[i, j] = Σₖ |xᵢₖ − yⱼₖ|`` for ``X`` (n, d) and ``Y`` (m, d)."""
-    return _direct(X, Y, xp, "cityblock", xp.abs)
+def city_distances(X: Array, Y: Array, xp: Namespace, unit: Array = 1.0) -> Plan:
+    """Plan of ``s[i, j] = Σₖ |xᵢₖ − yⱼₖ|/unitₖ`` for ``X`` (n, d) and ``Y`` (m, d)."""
+    # |u| with derivative 0 at 0, between the two slopes (that of jnp.abs is 1).
+    return _direct(X, Y, xp, unit, "cityblock", lambda difference: difference * xp.sign(difference))
 
 
-def _direct(X: Array, Y: Array, xp: Namespace, metric: Any, each: Callable[[Array], Array]) -> Plan:
+def _direct(
+    X: Array, Y: Array, xp: Namespace, unit: Array, metric: Any, each: Callable[[Array], Array]
+) -> Plan:
     if xp is not np:  # XLA fuses the difference into the sum: no (n, m, d) array is made
-        return lambda rows: xp.sum(each(X[rows, None, :] - Y[None, :, :]), axis=-1)
+        # Scaled after the difference, which is then exactly 0 for equal points however XLA rounds.
+        return lambda rows: xp.sum(each((X[rows, None, :] - Y[None, :, :]) * (1 / unit)), axis=-1)
     from scipy.spatial.distance import cdist
 
+    X, Y = X / unit, Y / unit
     dtype = np.result_type(X, Y)
     return lambda rows: cdist(X[rows], Y, metric).astype(dtype, copy=False)

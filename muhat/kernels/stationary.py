@@ -49,18 +49,19 @@ class Stationary(Kernel):
         find = median_distance if self.lengthscale == "median" else scaled_distances
         return self.replace(lengthscale=self._median_factor() * find(X, self._metric))
 
-    def _scaled(self, X: Array, xp: Namespace) -> Array:
+    def _unit(self, X: Array, xp: Namespace) -> Array:
+        """The lengthscale as an array that divides rows of ``X``."""
         ell = self.lengthscale
         if np.ndim(ell) == 1 and np.shape(ell)[0] not in (1, X.shape[1]):
             raise ValueError(
                 f"lengthscale has {np.shape(ell)[0]} entries but the points have {X.shape[1]} columns: "
                 "give a number, or one entry for every column."
             )
-        return X / (xp.asarray(ell, dtype=X.dtype) if not is_jax(ell) else ell)
+        return ell if is_jax(ell) else xp.asarray(ell, dtype=X.dtype)
 
     def _plan(self, X: Array, Y: Array, xp: Namespace) -> Plan:
         distances = city_distances if self._metric == "cityblock" else squared_distances
-        block = distances(self._scaled(X, xp), self._scaled(Y, xp), xp)
+        block = distances(X, Y, xp, self._unit(X, xp))
         return lambda rows: self._of(block(rows), xp)
 
     def _diag(self, X: Array, xp: Namespace) -> Array:
@@ -267,7 +268,7 @@ class Matern(Stationary):
     def __init__(self, nu: float = 1.5, lengthscale: Any = "median") -> None:
         super().__init__(lengthscale)
         seen = np.asarray(nu)
-        if seen.ndim or seen.dtype.kind not in "iuf" or not (seen > 0 and seen % 1 == 0.5):
+        if seen.ndim or seen.dtype.kind not in "iuf" or not (seen > 0 and float(nu) % 1 == 0.5):
             raise ValueError(
                 f"nu must be a half-integer, got {nu!r}: use 0.5, 1.5 or 2.5 "
                 "(mh.Gaussian is the limit of large nu)."

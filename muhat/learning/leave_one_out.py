@@ -11,13 +11,16 @@ from muhat.gram.landmarks import uniform_landmarks
 from muhat.gram.nystrom import NystromKernel
 from muhat.kernels.algebra import Product, Restricted
 from muhat.kernels.base import Kernel
-from muhat.kernels.stationary import Stationary
+from muhat.kernels.stationary import Gaussian, Stationary
+from muhat.learning.relevance import relevance_multiples
 from muhat.operators.conditional import Groups, group_rows
 
 # Exact up to this many rows; beyond, Nyström with LANDMARKS on at most ROWS rows.
 EXACT_ROWS = 1000
 LANDMARKS = 500
 ROWS = 10_000
+# Rows from which one lengthscale a column is learned.
+RELEVANCE_ROWS = 500
 
 REGULARISERS = np.logspace(-10, 0, 21)
 MULTIPLES = 2.0 ** np.arange(-4, 3)
@@ -87,44 +90,91 @@ def choose_conditional(
     tune_lengthscale: bool,
     rng: np.random.Generator,
 ) -> LeaveOneOut:
-    """The regulariser (unless given) and the scale of ``kernel_x`` (if asked) with the least loss."""
+    """The regulariser (unless given) and the lengthscales of ``kernel_x`` (if asked) by least loss.
+
+    Lengthscales: a common multiple on a grid, then one a column by gradients, if that is better.
+    """
     if len(X) > ROWS:
         rows = np.sort(rng.choice(len(X), ROWS, replace=False))
         X, Y = X[rows], Y[rows]
     groups = group_rows(X)
     inputs = X if groups is None else groups.points
     F = _factor(kernel_y, Y, rng)
-    multiples = MULTIPLES if tune_lengthscale else np.ones(1)
-    best: LeaveOneOut | None = None
-    path = []
-    for multiple in multiples:
-        kernel = stretch(kernel_x, float(multiple)) if tune_lengthscale else kernel_x
+    path: list[tuple[float, float, float]] = []
+
+    def attempt(kernel: Kernel, multiple: float) -> LeaveOneOut:
         scale = float(np.asarray(kernel.diag(inputs)).mean())
         regs = scale * REGULARISERS if reg is None else np.array([reg])
         losses = leave_one_out_path(_factor(kernel, inputs, rng), F, regs, groups)
-        path.extend((float(multiple), r, loss) for r, loss in zip(regs, losses, strict=True))
+        if np.isfinite(multiple):
+            path.extend((multiple, r, loss) for r, loss in zip(regs, losses, strict=True))
         i = int(np.argmin(losses))
-        if best is None or losses[i] < best.score:
-            best = LeaveOneOut(kernel, float(regs[i]), float(losses[i]), np.empty(0))
-    assert best is not None
+        return LeaveOneOut(kernel, float(regs[i]), float(losses[i]), np.array(path))
+
+    if not tune_lengthscale:
+        return attempt(kernel_x, 1.0)
+    tried = [attempt(stretch(kernel_x, np.full(X.shape[1], m)), float(m)) for m in MULTIPLES]
+    best = min(tried, key=lambda t: t.score)
+    multiples = _relevance(best, X, Y, kernel_y, reg is not None, rng)
+    if multiples is not None:
+        best = min(best, attempt(stretch(best.kernel, multiples), np.nan), key=lambda t: t.score)
     return LeaveOneOut(best.kernel, best.reg, best.score, np.array(path))
 
 
-def stretch(kernel: Kernel, multiple: float) -> Kernel:
-    """``kernel`` with the lengthscales of its stationary parts multiplied."""
+def _relevance(
+    best: LeaveOneOut,
+    X: np.ndarray,
+    Y: np.ndarray,
+    kernel_y: Kernel,
+    fixed_reg: bool,
+    rng: np.random.Generator,
+) -> np.ndarray | None:
+    """Multiples of the lengthscales, (d,), from some of the rows; None where there is no choice.
+
+    With fewer than ten rows a column, the data cannot tell the columns apart.
+    """
+    rows = np.sort(rng.choice(len(X), min(len(X), RELEVANCE_ROWS), replace=False))
+    columns, ell = _gaussian_columns(best.kernel, X.shape[1])
+    if len(columns) < 2 or len(rows) < 10 * len(columns):
+        return None
+    A, B = X[rows], Y[rows]
+    squares = [((A[:, j, None] - A[:, j]) / e) ** 2 for j, e in zip(columns, ell, strict=True)]
+    F = _factor(kernel_y, B, rng)
+    if not F.any():
+        return None
+    out = np.ones(X.shape[1])
+    out[columns] = relevance_multiples(best.kernel(A), squares, F, best.reg, fixed_reg)
+    return out
+
+
+def _gaussian_columns(kernel: Kernel, d: int) -> tuple[list[int], np.ndarray]:
+    """The columns of the Gaussian in a default kernel, and its lengthscales."""
+    parts = kernel.parts if isinstance(kernel, Product) else [kernel]
+    for part in parts:
+        columns = list(part.columns) if isinstance(part, Restricted) else list(range(d))
+        inner = part.kernel if isinstance(part, Restricted) else part
+        if isinstance(inner, Gaussian):
+            return columns, np.broadcast_to(inner.lengthscale, (len(columns),))
+    return [], np.empty(0)
+
+
+def stretch(kernel: Kernel, multiples: np.ndarray) -> Kernel:
+    """``kernel`` with the lengthscales of its stationary parts multiplied, one multiple a column."""
     if isinstance(kernel, Stationary):
+        multiple = float(multiples[0]) if np.ptp(multiples) == 0 else multiples
         return kernel.replace(lengthscale=multiple * kernel.lengthscale)
     if isinstance(kernel, Product):
-        return Product(stretch(kernel.left, multiple), stretch(kernel.right, multiple))
+        return Product(stretch(kernel.left, multiples), stretch(kernel.right, multiples))
     if isinstance(kernel, Restricted):
-        return Restricted(stretch(kernel.kernel, multiple), kernel.columns)
+        return Restricted(stretch(kernel.kernel, multiples[list(kernel.columns)]), kernel.columns)
     return kernel
 
 
 def _factor(kernel: Kernel, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Features whose products are the Gram of ``X``: exact for few rows, Nyström for many."""
     if len(X) <= EXACT_ROWS:
-        return pivoted_cholesky(kernel(X))
+        K = kernel(X)
+        return pivoted_cholesky(K) if K.any() else np.zeros((len(X), 1))
     landmarks = uniform_landmarks(X, LANDMARKS, rng)
     return np.asarray(NystromKernel.fit(kernel, landmarks).features(X))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +17,21 @@ class Estimator(BaseEstimator):
     """An estimator whose inputs X are tables."""
 
     n_features_in_: int
+    # Attributes that ``_prepare`` makes of the fitted ones. They may hold functions, so copies and files
+    # leave them out and make them again.
+    _prepared: ClassVar[tuple[str, ...]] = ()
+
+    def _prepare(self) -> None:
+        """Make what follows from the fitted attributes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: Any = super().__getstate__()
+        return {k: v for k, v in state.items() if k not in self._prepared}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "n_features_in_"):
+            self._prepare()
 
     def _fit_rows(self, X: Any, min_rows: int = 2) -> Array:
         encoder, A = encode(X, "X", min_rows)

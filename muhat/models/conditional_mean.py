@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -52,6 +52,8 @@ class ConditionalMean(RegressorMixin, Estimator):
         groups_: which rows share an input, or None.
         Y_: the outputs, (n, k).
     """
+
+    _prepared: ClassVar[tuple[str, ...]] = ("_ridge", "_mean", "_features_y")
 
     def __init__(
         self,

@@ -1,0 +1,71 @@
+"""``muhat tour``: what the library does, on data, in under a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from muhat.cli.errors import check_output, plain_errors, writing
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+DEFAULT = Path("muhat-tour.html")
+SUMMARY = (
+    "Distributions known only through samples, as kernel mean embeddings: what can be read off them, and "
+    "how they combine. Every number here was computed in the run that wrote this page, with seed {seed}; "
+    "the code shown is the code that ran, after `import muhat as mh` and `import numpy as np`."
+)
+
+
+def tour(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where to write the report, one HTML file.")
+    ] = DEFAULT,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write the report, print nothing.")] = False,
+) -> None:
+    """See what the library does, on data, and write a report."""
+    with plain_errors():
+        check_output(output)
+        run(output, seed, quiet)
+
+
+def run(output: Path, seed: int, quiet: bool) -> None:
+    """Run every chapter and write the report."""
+    from muhat._threads import one_blas_thread
+    from muhat.cli.chapters import chapters
+    from muhat.cli.page import Page, console
+    from muhat.report import Report
+
+    terminal = console()
+    report = Report("A tour of muhat", SUMMARY.format(seed=seed))
+    page = Page(report, None if quiet else terminal)
+    todo = chapters()
+    # The matrices are small, where threads of BLAS cost more than they give, above all on a busy machine.
+    with one_blas_thread(), _progress(terminal, quiet) as progress:
+        task = progress.add_task("", total=len(todo))
+        for number, chapter in enumerate(todo, start=1):
+            progress.update(task, description=f"{number} of {len(todo)}: {chapter.TITLE}")
+            page.section(chapter.TITLE)
+            chapter.run(page, seed)
+            progress.advance(task)
+    with writing(output):
+        report.write(output)
+    if not quiet:
+        terminal.print(f"\nThe report, with figures and code: {output}", markup=False, soft_wrap=True)
+
+
+def _progress(terminal: Console, quiet: bool) -> Progress:
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        BarColumn(bar_width=24),
+        TextColumn("{task.description}", markup=False),
+        console=terminal,
+        transient=True,
+        disable=quiet or not terminal.is_terminal,
+    )

@@ -1,0 +1,130 @@
+"""The tour: it runs, says what it computed, and writes a sound report."""
+
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from muhat.cli import app
+from muhat.cli.chapters import chapters
+from muhat.cli.page import Page
+from muhat.report import Report
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+from html_checks import check_report  # type: ignore[import-not-found]
+
+CHAPTERS = {chapter.__name__.rsplit(".", 1)[1]: chapter for chapter in chapters()}  # type: ignore[attr-defined]
+SLOW = {"ch20_density", "ch40_table", "ch50_representations"}
+RATIO = re.compile(r"\d+\.\d+×")  # times differ from run to run, and nothing else does
+
+
+def run_chapter(chapter, seed=0):
+    """The document of one chapter, and what it said on the terminal."""
+    report, terminal = Report("t"), io.StringIO()
+    page = Page(report, Console(file=terminal, width=100))
+    page.section(chapter.TITLE)
+    chapter.run(page, seed)
+    return report.html(), terminal.getvalue()
+
+
+def test_chapters_are_in_order_and_have_titles():
+    assert list(CHAPTERS) == sorted(CHAPTERS)
+    assert len(CHAPTERS) >= 6
+    assert len({chapter.TITLE for chapter in CHAPTERS.values()}) == len(CHAPTERS)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in CHAPTERS]
+)
+def test_each_chapter_writes_text_numbers_and_code(name):
+    html, terminal = run_chapter(CHAPTERS[name])
+    document = check_report(html)
+    assert document.all("table")
+    assert document.all("pre")
+    assert document.all("img") or name == "ch60_saving"
+    assert CHAPTERS[name].TITLE in terminal
+    assert "nan" not in document.text.lower().split()
+    code = re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S)
+    assert max(len(line) for block in code for line in block.splitlines()) < 100  # escapes lengthen a line
+
+
+def test_the_terminal_and_the_report_say_the_same():
+    html, terminal = run_chapter(CHAPTERS["ch60_saving"])
+    numbers = re.findall(r'<td class="number">(.*?)</td>', html)
+    assert len(numbers) == 3
+    assert all(number in terminal for number in numbers)
+
+
+def test_the_seed_decides():
+    first, again, other = (run_chapter(CHAPTERS["ch10_embedding"], seed) for seed in (0, 0, 1))
+    assert first == again
+    assert first[1] != other[1]
+
+
+def test_square_brackets_and_backticks_on_the_terminal():
+    terminal = io.StringIO()
+    page = Page(Report("t"), Console(file=terminal, width=100))
+    page.say("weights[0] is `w[0]`, not [bold]markup[/bold]")
+    page.table([("[red]a", "[x]")], ["[h]", "b"], "[c]")
+    text = terminal.getvalue()
+    assert "weights[0] is w[0], not [bold]markup[/bold]" in text
+    assert all(part in text for part in ("[red]a", "[x]", "[h]", "[c]"))
+
+
+def test_code_without_its_source_is_left_out():
+    page = Page(Report("t"))
+    assert page.run(eval("lambda: 3")) == 3
+    assert "<pre>" not in page.report.html()
+
+
+def test_a_short_tour_from_the_command_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("muhat.cli.chapters.chapters", lambda: [CHAPTERS["ch60_saving"]])
+    result = CliRunner().invoke(app, ["tour"])
+    assert result.exit_code == 0, result.output
+    assert "muhat-tour.html" in result.stdout.splitlines()[-1]
+    assert "\x1b" not in result.stdout  # no colours and no bar in a pipe
+    assert list(tmp_path.iterdir()) == [tmp_path / "muhat-tour.html"]
+    check_report((tmp_path / "muhat-tour.html").read_text(encoding="utf-8"))
+    quiet = CliRunner().invoke(app, ["tour", "--quiet", "--seed", "1", "-o", "other.html"])
+    assert (quiet.exit_code, quiet.output) == (0, "")
+    assert "with seed 1" in (tmp_path / "other.html").read_text(encoding="utf-8")
+
+
+def test_a_bar_on_a_terminal(tmp_path, monkeypatch):
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=100)
+    monkeypatch.setattr("muhat.cli.page.console", lambda: console)
+    monkeypatch.setattr("muhat.cli.chapters.chapters", lambda: [CHAPTERS["ch60_saving"]])
+    sys.modules["muhat.cli.tour"].run(tmp_path / "x.html", 0, False)
+    assert "1 of 1: Saving and loading" in terminal.getvalue()
+
+
+@pytest.mark.slow
+def test_the_whole_tour_twice(tmp_path):
+    texts = []
+    for name in ("a.html", "b.html"):
+        result = CliRunner().invoke(app, ["tour", "--output", str(tmp_path / name)])
+        assert result.exit_code == 0, result.output
+        texts.append((tmp_path / name).read_text(encoding="utf-8"))
+    document = check_report(texts[0])
+    assert len(document.all("h2")) == len(CHAPTERS)
+    assert len(document.all("img")) >= 10
+    assert all(chapter.TITLE in document.text for chapter in CHAPTERS.values())
+    first, second = (RATIO.sub("", text) for text in texts)
+    assert first == second
+
+
+@pytest.mark.slow
+def test_the_tour_needs_no_jax(tmp_path):
+    code = (
+        "import sys; from muhat.cli.tour import run; from pathlib import Path\n"
+        f"run(Path({str(tmp_path / 'x.html')!r}), 0, True)\n"
+        "assert 'jax' not in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=600)
