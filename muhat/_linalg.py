@@ -111,7 +111,7 @@ def cholesky(A: Array, name: str, remedy: str, overwrite: bool = False) -> Chole
             np.fill_diagonal(A, diagonal)
             overwrite = False
         jitter = step if jitter == 0.0 else jitter * 10
-        if not np.isfinite(scale) or jitter > limit:
+        if not (0 < scale < np.inf) or jitter > limit:
             raise _singular(A, diagonal, name, remedy)
 
 
@@ -149,7 +149,12 @@ def _jax_cholesky(A: Array, name: str, remedy: str) -> Cholesky:
 
     # The search is not differentiated: jitter is a constant of the problem.
     jitter = jax.lax.while_loop(
-        lambda jitter: failed(jitter) & (harder(jitter) <= _max_jitter(A.dtype) * scale),
+        lambda jitter: (
+            failed(jitter)
+            & (harder(jitter) <= _max_jitter(A.dtype) * scale)
+            & (scale > 0)
+            & (scale < jnp.inf)
+        ),
         harder,
         jnp.zeros((), dtype=A.dtype),
     )

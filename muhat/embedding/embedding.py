@@ -99,7 +99,7 @@ class Embedding:
     def __repr__(self) -> str:
         what = f"batch of {len(self)}, " if self.is_batch else ""
         n, d = self.points.shape
-        return f"Embedding({what}{n} points in {d} dimensions, {self.kernel!r})"
+        return f"Embedding({what}{n} points in {d} dimension{'s' if d > 1 else ''}, {self.kernel!r})"
 
     def _with(self, weights: Array | Factored, coefficients: Array | None = None) -> Embedding:
         return Embedding(self.kernel, self.points, weights, coefficients, self.encoder)
@@ -268,7 +268,7 @@ class Embedding:
         levels = np.atleast_1d(np.asarray(q))
         if levels.dtype.kind not in "iuf" or levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
             raise ValueError(f"q must be levels between 0 and 1, got {q!r}.")
-        W = np.atleast_2d(np.asarray(project_simplex(self.weights)))
+        W = np.atleast_2d(np.asarray(self._probabilities("quantile")))
         out = weighted_quantile(np.asarray(self.points), W, levels)
         out = out[:, 0] if np.ndim(q) == 0 else out
         return out if self.is_batch else out[0]
@@ -284,7 +284,7 @@ class Embedding:
             raise ValueError(f"column must be an index below {d}, got {column!r}.")
         values = np.asarray(self.points)[:, column]
         edges = np.histogram_bin_edges(values, check_count(bins, "bins"))
-        W = np.atleast_2d(np.asarray(project_simplex(self.weights)))
+        W = np.atleast_2d(np.asarray(self._probabilities("histogram")))
         rows = [np.histogram(values, edges, weights=w, density=True)[0] for w in W]
         return (np.stack(rows) if self.is_batch else rows[0]), edges
 
@@ -347,6 +347,16 @@ class Embedding:
             ref = as_reference(reference, mass, points.shape[1])
         values = kernel_matmul(kernel, ref.points, points, W.T).T
         return reconstruct(kernel, ref, values, reg, effective_size(typical))
+
+    def _probabilities(self, what: str) -> Array:
+        """The weights on the simplex, for a readout of a distribution."""
+        least = float(np.abs(np.asarray(self.weights).sum(axis=-1)).min())
+        if least < 1e-6:
+            raise ValueError(
+                f"{what} needs a distribution, but the weights sum to {least:.1g}: a difference of "
+                "embeddings has none; far from the data, or with a large regulariser, none is left."
+            )
+        return project_simplex(self.weights)
 
     def _check_numeric(self, what: str) -> None:
         if self.encoder is not None and self.encoder.categories:

@@ -35,7 +35,9 @@ def resolve_kernel(kernel: Kernel | None, X: Array, encoder: Encoder | None, nam
         return default_kernel(X, encoder)
     if not isinstance(kernel, Kernel):
         raise TypeError(f"{name} must be a kernel or None, got {kernel!r}: pass e.g. mh.Gaussian(1.0).")
-    return kernel.resolve(X, encoder.names if encoder else None)
+    kernel = kernel.resolve(X, encoder.names if encoder else None)
+    kernel(X[:1])  # what does not fit the points is refused before any work
+    return kernel
 
 
 __all__ = ["default_kernel", "resolve_kernel"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
 from muhat._linalg import pivoted_cholesky
+from muhat._threads import one_blas_thread
 from muhat.gram.landmarks import uniform_landmarks
 from muhat.gram.nystrom import NystromKernel
 from muhat.kernels.algebra import Product, Restricted
@@ -23,6 +25,8 @@ ROWS = 10_000
 RELEVANCE_ROWS = 500
 
 REGULARISERS = np.logspace(-10, 0, 21)
+# Losses within this factor of the least count as equal.
+FLAT = 1.001
 MULTIPLES = 2.0 ** np.arange(-4, 3)
 
 
@@ -94,6 +98,23 @@ def choose_conditional(
 
     Lengthscales: a common multiple on a grid, then one a column by gradients, if that is better.
     """
+    # On small matrices BLAS's threads cost more than they bring, most of all on a busy machine.
+    with one_blas_thread() if len(X) <= EXACT_ROWS else nullcontext():
+        return _choose(X, Y, kernel_x, kernel_y, reg, tune_lengthscale, rng)
+
+
+def _choose(
+    X: np.ndarray,
+    Y: np.ndarray,
+    kernel_x: Kernel,
+    kernel_y: Kernel,
+    reg: float | None,
+    tune_lengthscale: bool,
+    rng: np.random.Generator,
+) -> LeaveOneOut:
+    # The search is in double precision, for regularisers that the data's own precision can solve.
+    grid = REGULARISERS[REGULARISERS > 10 * np.finfo(X.dtype).eps]
+    X, Y = X.astype(np.float64), Y.astype(np.float64)
     if len(X) > ROWS:
         rows = np.sort(rng.choice(len(X), ROWS, replace=False))
         X, Y = X[rows], Y[rows]
@@ -104,11 +125,12 @@ def choose_conditional(
 
     def attempt(kernel: Kernel, multiple: float) -> LeaveOneOut:
         scale = float(np.asarray(kernel.diag(inputs)).mean())
-        regs = scale * REGULARISERS if reg is None else np.array([reg])
+        regs = scale * grid if reg is None else np.array([reg])
         losses = leave_one_out_path(_factor(kernel, inputs, rng), F, regs, groups)
         if np.isfinite(multiple):
             path.extend((multiple, r, loss) for r, loss in zip(regs, losses, strict=True))
-        i = int(np.argmin(losses))
+        # On a flat valley the largest regulariser: the same loss, and steadier elsewhere.
+        i = int(np.flatnonzero(losses <= FLAT * losses.min())[-1])
         return LeaveOneOut(kernel, float(regs[i]), float(losses[i]), np.array(path))
 
     if not tune_lengthscale:

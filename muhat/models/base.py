@@ -35,6 +35,7 @@ class Estimator(BaseEstimator):
 
     def _fit_rows(self, X: Any, min_rows: int = 2) -> Array:
         encoder, A = encode(X, "X", min_rows)
+        A = np.asarray(A)  # estimators work in NumPy, whatever comes in
         _check_feature_names(self, X, reset=True)
         self.encoder_x_ = encoder
         self.n_features_in_ = A.shape[1]
@@ -43,7 +44,7 @@ class Estimator(BaseEstimator):
     def _rows(self, X: Any, name: str = "X") -> Array:
         check_is_fitted(self)
         _check_feature_names(self, X, reset=False)
-        A = self.encoder_x_.transform(X, name)
+        A = np.asarray(self.encoder_x_.transform(X, name))
         if A.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"{name} has {A.shape[1]} features, but {type(self).__name__} is expecting "
@@ -63,6 +64,6 @@ def encode_outputs(Y: Any, name: str = "Y") -> tuple[Encoder, Array, bool]:
         return (*encode(Y, name), False)
     if hasattr(Y, "to_frame"):
         return (*encode(Y.to_frame(), name), True)
-    A = np.asarray(Y) if not hasattr(Y, "ndim") else Y
+    A = Y if hasattr(Y, "tocsr") else np.asarray(Y)
     flat = A.ndim == 1
     return Encoder(), as_rows(A.reshape(-1, 1) if flat else A, name), flat

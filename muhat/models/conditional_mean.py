@@ -20,7 +20,7 @@ from muhat._validation import (
     check_same_rows,
 )
 from muhat.embedding import Embedding
-from muhat.gram import Factored, FeatureKernel, Ridge, as_representation
+from muhat.gram import Factored, FeatureKernel, Features, Ridge, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
@@ -40,7 +40,8 @@ class ConditionalMean(RegressorMixin, Estimator):
             lengthscale is chosen by leave-one-out.
         kernel_y: ℓ on the outputs. None for the default kernel with median lengthscale.
         reg: λ > 0. None for leave-one-out in the RKHS norm of y.
-        representation: how Grams are held, e.g. ``mh.Nystrom(500)``; exact by default.
+        representation: how Grams are held, e.g. ``mh.Nystrom(500)``; exact by default. A pair is for x and
+            for y; ``mh.Features`` alone is for x, with y exact.
         random_state: seed of the representation's and the search's random choices.
 
     Attributes:
@@ -60,7 +61,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         kernel_x: Kernel | None = None,
         kernel_y: Kernel | None = None,
         reg: float | None = None,
-        representation: Representation | None = None,
+        representation: Representation | tuple[Representation, Representation] | None = None,
         random_state: Any = 0,
     ) -> None:
         self.kernel_x = kernel_x
@@ -71,7 +72,7 @@ class ConditionalMean(RegressorMixin, Estimator):
 
     def fit(self, X: Any, Y: Any) -> ConditionalMean:
         """Learn from pairs: ``X`` (n, d) and ``Y`` (n, k) or (n,)."""
-        representation = as_representation(self.representation)
+        represent_x, represent_y = _both(self.representation)
         rng = as_generator(self.random_state)
         if self.reg is not None:
             check_positive(self.reg, "reg", "give λ > 0, or None to have it chosen", scalar=True)
@@ -80,17 +81,19 @@ class ConditionalMean(RegressorMixin, Estimator):
         check_same_rows(A, B, "X", "Y")
         kernel_x = resolve_kernel(self.kernel_x, A, self.encoder_x_, "kernel_x")
         kernel_y = resolve_kernel(self.kernel_y, B, self.encoder_y_, "kernel_y")
+        represent_x.fit(kernel_x, A[:1], 0)  # a kernel it cannot take is refused before any work
+        tune = self.kernel_x is None
+        if isinstance(represent_x, Features):  # the features are the kernel
+            kernel_x, tune = represent_x.fit(kernel_x, A, rng), False
         self.reg_, self.selection_ = self.reg, None
-        if self.reg is None or self.kernel_x is None:
-            self.selection_ = choose_conditional(
-                A, B, kernel_x, kernel_y, self.reg, self.kernel_x is None, rng
-            )
+        if self.reg is None or tune:
+            self.selection_ = choose_conditional(A, B, kernel_x, kernel_y, self.reg, tune, rng)
             kernel_x, self.reg_ = self.selection_.kernel, self.selection_.reg
         self.groups_ = group_rows(A)
         inputs = A if self.groups_ is None else self.groups_.points
-        self.kernel_x_ = representation.fit(kernel_x, inputs, rng)
-        self.kernel_y_ = representation.fit(kernel_y, B, rng)
-        self.gram_ = representation.gram_of(self.kernel_x_, inputs)
+        self.kernel_x_ = represent_x.fit(kernel_x, inputs, rng)
+        self.kernel_y_ = represent_y.fit(kernel_y, B, rng)
+        self.gram_ = represent_x.gram_of(self.kernel_x_, inputs)
         self.Y_ = B
         self._prepare()
         return self
@@ -208,6 +211,14 @@ class ConditionalMean(RegressorMixin, Estimator):
         tags.target_tags.single_output = True
         tags.input_tags.categorical = True
         return tags
+
+
+def _both(representation: Any) -> tuple[Representation, Representation]:
+    """The representations of x and of y."""
+    if isinstance(representation, tuple) and len(representation) == 2:
+        return as_representation(representation[0]), as_representation(representation[1])
+    both = as_representation(representation)
+    return both, as_representation(None) if isinstance(both, Features) else both
 
 
 def _only(weights: Array | Factored) -> Array:

@@ -434,3 +434,35 @@ class TestHardButFine:
         X, Y = data()
         single = model().fit(X.astype(np.float32), Y.astype(np.float32))
         assert_allclose(single.predict(QUERY.astype(np.float32)), model().fit(X, Y).predict(QUERY), atol=1e-3)
+
+
+class TestRepresentationOfEach:
+    def test_features_stand_for_the_input_kernel(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (80, 1))
+        y = 2 * X[:, 0] + 0.5 + 0.01 * rng.standard_normal(80)
+        model = mh.ConditionalMean(representation=mh.Features(lambda x: np.hstack([np.ones_like(x), x])))
+        model.fit(X, y)
+        assert_allclose(model.predict(np.array([[0.0], [3.0]])), [0.5, 6.5], atol=0.15)
+        assert model.at(X[:2]).kernel == model.kernel_y_
+
+    def test_a_pair_is_for_x_and_for_y(self):
+        rng = np.random.default_rng(0)
+        X, Y = rng.standard_normal((60, 2)), rng.standard_normal((60, 3))
+        arguments = (mh.Gaussian(1.0), mh.Gaussian(1.0), 1e-2)
+        mixed = mh.ConditionalMean(*arguments, representation=(mh.Nystrom(60), mh.Exact())).fit(X, Y)
+        exact = mh.ConditionalMean(*arguments).fit(X, Y)
+        assert mixed.kernel_y_ == mh.Gaussian(1.0)
+        assert_allclose(mixed.at(X[:4]).weights, exact.at(X[:4]).weights, atol=1e-8)
+
+    def test_a_kernel_that_a_representation_cannot_take_is_refused_before_any_search(self):
+        X = np.arange(40.0).reshape(20, 2)
+        with pytest.raises(mh.NoClosedForm, match="Nystrom"):
+            mh.ConditionalMean(mh.Linear(), representation=mh.Fourier(10)).fit(X, X)
+
+    def test_jax_arrays_are_taken_as_numpy(self):
+        import jax.numpy as jnp
+
+        X = np.random.default_rng(0).standard_normal((30, 2)).astype(np.float32)
+        model = mh.ConditionalMean().fit(jnp.asarray(X), jnp.asarray(X[:, 0]))
+        assert isinstance(model.predict(jnp.asarray(X)), np.ndarray)
