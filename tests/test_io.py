@@ -114,7 +114,8 @@ class TestEmbeddings:
         same(back(Q), mu(Q))
         same(back.norm(), mu.norm())
         same(back.mean(), mu.mean())
-        same(back.quantile([0.1, 0.5]), mu.quantile([0.1, 0.5]))
+        if name != "witness":  # a difference has no mass, and so no quantiles
+            same(back.quantile([0.1, 0.5]), mu.quantile([0.1, 0.5]))
         np.testing.assert_allclose(back.distance(mu), mu.distance(mu), rtol=1e-12, atol=1e-7)
 
     @pytest.mark.parametrize(

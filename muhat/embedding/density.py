@@ -8,13 +8,16 @@ import numpy as np
 
 from muhat._array import Array, namespace
 from muhat._validation import as_rows, check_same_columns
-from muhat.embedding.reference import Reference
+from muhat.embedding.reference import Reference, box_reference
 from muhat.gram import Gram, kernel_matmul
 from muhat.kernels import Gaussian
 from muhat.kernels.base import Kernel
 
 # Exponent c' of the schedule: near 1 means less bias (Cor. 3.4).
 SCHEDULE = 0.9
+# Widths that are tried, in units of Silverman's, on at most so many rows.
+WIDTHS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.5)
+WIDTH_ROWS = 1000
 
 
 def tikhonov_coefficients(gram: Gram, mass: Array, values: Array, reg: Array) -> Array:
@@ -76,6 +79,41 @@ def detail_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
         iqr = (quartiles[1] - quartiles[0]) / 1.34
         scale[j] = min(sd, iqr) if iqr > 0 else sd
     return Gaussian(0.9 * scale * n ** (-1 / (points.shape[1] + 4)))
+
+
+def box_for(kernel: Kernel, points: np.ndarray, weights: np.ndarray) -> Reference:
+    """A box about the points with weight, four widths of the kernel beyond them."""
+    seen = points[weights > 0]
+    reach = 4 * np.sqrt(np.asarray(kernel.variance(points.shape[1])))
+    reach = np.where(np.isfinite(reach), reach, np.ptp(seen, axis=0))
+    return box_reference(seen.min(axis=0) - reach, seen.max(axis=0) + reach, reach / 4)
+
+
+def choose_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
+    """The Gaussian, as a multiple of Silverman's width, with the least estimated squared error.
+
+    ``∫(u − p)²`` up to a constant is ``∫u² − 2 Σᵢ wᵢ u⁽⁻ⁱ⁾(xᵢ)``. As u is linear in the weights,
+    ``u⁽⁻ⁱ⁾(xᵢ) = (u(xᵢ) − wᵢ hᵢ)/(1 − wᵢ)`` with hᵢ the value at xᵢ of the reconstruction of xᵢ alone.
+    """
+    base = detail_kernel(points, weights)
+    n = effective_size(weights)
+    rows = np.flatnonzero(weights > 0)
+    if len(rows) > WIDTH_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(rows, WIDTH_ROWS, replace=False))
+    X, w = points[rows], weights[rows] / weights[rows].sum()
+    if len(rows) < 3:
+        return base
+    losses, kernels = [], [Gaussian(m * base.lengthscale) for m in WIDTHS]  # type: ignore[attr-defined]
+    for kernel in kernels:
+        reference = box_for(kernel, X, w)
+        gram = reference.gram(kernel)
+        cross = kernel(reference.points, X)
+        reg = scheduled_reg(gram, reference, n)
+        beta = tikhonov_coefficients(gram, reference.mass, cross, reg)
+        at_points, own = cross.T @ (beta @ w), (cross * beta).sum(axis=0)
+        square = ((gram @ (beta @ w)) ** 2).sum() * reference.mass / len(gram)
+        losses.append(square - 2 * w @ ((at_points - w * own) / (1 - w)))
+    return kernels[int(np.argmin(losses))]
 
 
 def effective_size(weights: Array) -> float:

@@ -19,10 +19,10 @@ from muhat._validation import (
     check_positive,
     check_same_columns,
 )
-from muhat.embedding.density import Density, detail_kernel, effective_size, reconstruct
+from muhat.embedding.density import Density, box_for, choose_kernel, effective_size, reconstruct
 from muhat.embedding.herding import herd_ascent, herd_candidates
 from muhat.embedding.quantile import weighted_quantile
-from muhat.embedding.reference import as_reference, box_reference
+from muhat.embedding.reference import as_reference
 from muhat.embedding.shrinkage import choose_shrinkage, shrinkage_weights
 from muhat.embedding.simplex import project_simplex
 from muhat.gram import (
@@ -320,8 +320,8 @@ class Embedding:
                 points.
             reg: α', on the scale of the covariance operator of the reference; None for the schedule
                 of Cor. 3.4.
-            kernel: of the reconstruction. None for a Gaussian as narrow as the sample resolves: the
-                lengthscales that suit tests and regression are far too wide for detail. ``mu.kernel``
+            kernel: of the reconstruction. None for a Gaussian whose width is chosen by leave-one-out:
+                the lengthscales that suit tests and regression are far too wide for detail. ``mu.kernel``
                 reconstructs from the embedding as it is.
             mass: of the reference points, V; the volume of their box by default.
         """
@@ -330,7 +330,7 @@ class Embedding:
         W = np.asarray(self.weights)
         typical = project_simplex(W.mean(axis=0) if self.is_batch else W)
         if kernel is None:
-            kernel = detail_kernel(points, typical)
+            kernel = choose_kernel(points, typical)
         else:
             kernel = resolve_kernel(kernel, points, self.encoder, "kernel")
         if reg is not None:
@@ -338,11 +338,7 @@ class Embedding:
         if reference is None:
             if mass is not None:
                 raise ValueError("mass is that of your own reference: give reference, too, or neither.")
-            seen = points[typical > 0]
-            # Four widths: the kernel has decayed, in whichever family.
-            reach = 4 * np.sqrt(np.asarray(kernel.variance(points.shape[1])))
-            reach = np.where(np.isfinite(reach), reach, np.ptp(seen, axis=0))
-            ref = box_reference(seen.min(axis=0) - reach, seen.max(axis=0) + reach, reach / 4)
+            ref = box_for(kernel, points, typical)
         else:
             ref = as_reference(reference, mass, points.shape[1])
         values = kernel_matmul(kernel, ref.points, points, W.T).T

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from muhat._array import Array, is_traced, namespace
+from muhat._array import Array, is_traced, namespace, root
 from muhat._validation import check_positive
 
 
@@ -135,7 +135,7 @@ class Gram:
     def ridge(self, c: Any, weights: Any = None) -> Ridge:
         """``√D K √D + c I`` with ``D = diag(weights)``, factored once."""
         check_positive(c, "c", "the ridge must be positive; raise the regulariser", scalar=True)
-        root = None
+        roots = None
         if weights is not None:
             xp = namespace(weights, c)
             weights = xp.asarray(weights)
@@ -150,8 +150,8 @@ class Gram:
                         "weights must not be negative, NaN or infinite: clip them at 0 (points of weight "
                         "0 drop out)."
                     )
-            root = xp.sqrt(weights)
-        return self._ridge(c, root)
+            roots = root(weights, xp)
+        return self._ridge(c, roots)
 
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         raise TypeError("write _ridge")

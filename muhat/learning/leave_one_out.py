@@ -113,7 +113,7 @@ def _choose(
     rng: np.random.Generator,
 ) -> LeaveOneOut:
     # The search is in double precision, for regularisers that the data's own precision can solve.
-    grid = REGULARISERS[REGULARISERS > 10 * np.finfo(X.dtype).eps]
+    grid = REGULARISERS[10 * np.finfo(X.dtype).eps < REGULARISERS]
     X, Y = X.astype(np.float64), Y.astype(np.float64)
     if len(X) > ROWS:
         rows = np.sort(rng.choice(len(X), ROWS, replace=False))

@@ -62,7 +62,8 @@ footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; padding-bottom
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --paper: #fff; --panel: #f4f4f4;
   --line: #bbb; --accent: #000; }
   body { font-size: 10.5pt; } header, main, nav, footer { max-width: none; padding: 0; }
-  figure img { filter: none; } figure, table, pre { break-inside: avoid; }
+  figure img { filter: none; } figure, table, tr, pre { break-inside: avoid; }
+  .scroll { overflow: visible; }
   h2, figcaption { break-after: avoid; } .skip { display: none; } pre { white-space: pre-wrap; } }
 """
 

@@ -115,6 +115,16 @@ CASES = {
     "q NaN": (lambda: mu().quantile(np.nan), ValueError, r"q must be levels"),
     "q text": (lambda: mu().quantile("half"), ValueError, r"q must be levels .*'half'"),
     "q rank": (lambda: mu().quantile([[0.5]]), ValueError, r"q must be levels"),
+    "quantile of nothing": (
+        lambda: (mu() - mu()).quantile(0.5),
+        ValueError,
+        r"quantile needs a distribution.*sum to 0",
+    ),
+    "histogram of nothing": (
+        lambda: (mu() - mu()).histogram(),
+        ValueError,
+        r"histogram needs a distribution",
+    ),
     "column": (lambda: mu().histogram(2), ValueError, r"column must be an index below 2, got 2"),
     "column kind": (lambda: mu().histogram(0.5), ValueError, r"column must be an index below 2, got 0\.5"),
     "bins": (lambda: mu().histogram(bins=0), ValueError, r"bins must be at least 1, got 0"),

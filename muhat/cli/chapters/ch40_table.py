@@ -67,9 +67,9 @@ def _regression(page: Page, seed: int) -> None:
         )
     page.table(
         rows,
-        ["method", "R² of the mean", "quantile loss", "in the 90% interval", "its width"],
-        f"Held-out rows of {FOLDS}-fold cross-validation. R²: more is better; quantile (pinball) loss: less "
-        "is better; 90% of the values should fall in the interval.",
+        ["method", "R²", "quantile loss", "in 90% interval", "its width"],
+        f"Held-out rows of {FOLDS}-fold cross-validation. R² of the mean: more is better; quantile "
+        "(pinball) loss: less is better; 90% of the values should fall in the interval.",
     )
     best_mean, best_loss = (
         max(means, key=lambda name: r2_score(y, means[name])),
