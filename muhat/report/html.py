@@ -64,7 +64,7 @@ footer { color: var(--soft); font-size: .85rem; margin-top: 3rem; padding-bottom
   body { font-size: 10.5pt; } header, main, nav, footer { max-width: none; padding: 0; }
   figure img { filter: none; } figure, table, tr, pre { break-inside: avoid; }
   .scroll { overflow: visible; }
-  h2, figcaption { break-after: avoid; } .skip { display: none; } pre { white-space: pre-wrap; } }
+  h2 { break-after: avoid; } .skip { display: none; } pre { white-space: pre-wrap; } }
 """
 
 

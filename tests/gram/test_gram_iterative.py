@@ -62,11 +62,17 @@ def test_giving_up_warns_with_advice_and_reports() -> None:
     assert ridge.report.iterations == 3
     residual = np.linalg.norm(system(1e-4, None) @ solution - B, axis=0) / np.linalg.norm(B, axis=0)
     assert ridge.report.residual == pytest.approx(residual.max(), rel=1e-6)
+
+
+@pytest.mark.slow
+def test_giving_up_warns_in_jax_too() -> None:
     with jax.enable_x64(True):
         ridge = BlockedGram(KERNEL, jnp.asarray(X), rank=2, max_iterations=3).ridge(1e-4)
-        with pytest.warns(ConvergenceWarning, match=r"stopped after 3 steps"):
-            ridge.solve(jnp.asarray(B))
-        assert not ridge.report.converged
+        with pytest.warns(ConvergenceWarning, match=r"stopped after 3 steps.*max_iterations"):
+            solution = ridge.solve(jnp.asarray(B))
+    assert not ridge.report.converged
+    residual = np.linalg.norm(system(1e-4, None) @ solution - B, axis=0) / np.linalg.norm(B, axis=0)
+    assert ridge.report.residual == pytest.approx(residual.max(), rel=1e-6)
 
 
 def test_enough_steps_do_not_warn() -> None:
@@ -109,7 +115,7 @@ def test_estimates_beyond_the_dense_size(monkeypatch: pytest.MonkeyPatch, weight
     diagonal = ridge.inverse_diag()
     alone = ridge.preconditioner.inverse_diag()
     error, error_alone = (np.sqrt(np.mean((d / inverse_diag - 1) ** 2)) for d in (diagonal, alone))
-    assert error < 0.1
+    assert error < 0.25
     assert error < 0.5 * error_alone
     np.testing.assert_array_equal(diagonal, ridge.inverse_diag())  # a fixed seed
 
@@ -121,10 +127,10 @@ def test_more_probes_are_better(monkeypatch: pytest.MonkeyPatch) -> None:
         np.linalg.slogdet(system(0.05, None))[1],
         np.diagonal(np.linalg.inv(system(0.05, None))),
     )
-    few, many = (np.mean([abs(ridge.logdet(probes=p, seed=s) - logdet) for s in range(8)]) for p in (4, 64))
+    few, many = (np.mean([abs(ridge.logdet(probes=p, seed=s) - logdet) for s in range(6)]) for p in (4, 64))
     assert many < 0.5 * few
     few, many = (
-        np.mean([np.abs(ridge.inverse_diag(probes=p, seed=s) - inverse_diag).mean() for s in range(3)])
+        np.mean([np.abs(ridge.inverse_diag(probes=p, seed=s) - inverse_diag).mean() for s in range(2)])
         for p in (4, 64)
     )
     assert many < 0.4 * few

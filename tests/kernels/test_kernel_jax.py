@@ -88,7 +88,16 @@ class Answers:
         return (self.W * self.build(theta)(x, self.Y)).sum()
 
 
-@pytest.fixture(scope="module", params=ALL + WIDE_CASES, ids=ids(ALL + WIDE_CASES))
+# Of twins one is enough by default.
+TWINS = "gaussian laplace-1 laplace-2 matern-3/2 cauchy rational-quadratic inverse-multiquadric linear delta"
+TWINS += " polynomial-2 on-one wide-matern-3/2 wide-rational"
+CASES = [
+    pytest.param(case, id=case.name, marks=[pytest.mark.slow] if case.name in TWINS.split() else [])
+    for case in ALL + WIDE_CASES
+]
+
+
+@pytest.fixture(scope="module", params=CASES)
 def answers(request: pytest.FixtureRequest) -> Answers:
     return Answers(request.param)
 

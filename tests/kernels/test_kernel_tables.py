@@ -178,5 +178,7 @@ def test_resolve_kernel_says_what_a_kernel_is() -> None:
     assert resolve_kernel(None, X, None, "kernel") == default_kernel(X)
     assert resolve_kernel(mh.Gaussian(), X, None, "kernel") == mh.Gaussian().resolve(X)
     for wrong in ("gaussian", 1.0, mh.Gaussian, np.eye(2)):
-        with pytest.raises(TypeError, match=r"(?s)kernel_x must be a kernel or None, got .*mh\.Gaussian\(1\.0\)"):
+        with pytest.raises(
+            TypeError, match=r"(?s)kernel_x must be a kernel or None, got .*mh\.Gaussian\(1\.0\)"
+        ):
             resolve_kernel(wrong, X, None, "kernel_x")
