@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -138,32 +140,39 @@ def _jax_cholesky(A: Array, name: str, remedy: str) -> Cholesky:
     import jax
     import jax.numpy as jnp
 
-    scale = jnp.abs(jnp.diagonal(A)).mean()
-    eye = jnp.eye(A.shape[0], dtype=A.dtype)
-
-    def failed(jitter: Array) -> Array:
-        return ~jnp.isfinite(jnp.linalg.cholesky(A + jitter * eye)).all()
-
-    def harder(jitter: Array) -> Array:
-        return jnp.where(jitter == 0, jnp.finfo(A.dtype).eps * scale, 10 * jitter)
-
     # The search is not differentiated: jitter is a constant of the problem.
-    jitter = jax.lax.while_loop(
-        lambda jitter: (
-            failed(jitter)
-            & (harder(jitter) <= _max_jitter(A.dtype) * scale)
-            & (scale > 0)
-            & (scale < jnp.inf)
-        ),
-        harder,
-        jnp.zeros((), dtype=A.dtype),
-    )
-    jitter = jax.lax.stop_gradient(jitter)
-    lower = jnp.linalg.cholesky(A + jitter * eye)
+    jitter = _jax_jitter()(jax.lax.stop_gradient(A))
+    lower = jnp.linalg.cholesky(A + jitter * jnp.eye(A.shape[0], dtype=A.dtype))
     if not is_traced(lower) and not bool(jnp.isfinite(lower).all()):
         dense = np.asarray(A, dtype=np.float64)
         raise _singular(dense, np.diagonal(dense), name, remedy)
     return Cholesky(lower, jitter)
+
+
+@cache
+def _jax_jitter() -> Callable[[Array], Array]:
+    """The least jitter with which ``A`` has a Cholesky factor, compiled once for every shape."""
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit
+    def find(A: Array) -> Array:
+        scale = jnp.abs(jnp.diagonal(A)).mean()
+        limit, eye = _max_jitter(A.dtype) * scale, jnp.eye(A.shape[0], dtype=A.dtype)
+
+        def failed(jitter: Array) -> Array:
+            return ~jnp.isfinite(jnp.linalg.cholesky(A + jitter * eye)).all()
+
+        def harder(jitter: Array) -> Array:
+            return jnp.where(jitter == 0, jnp.finfo(A.dtype).eps * scale, 10 * jitter)
+
+        return jax.lax.while_loop(
+            lambda jitter: failed(jitter) & (harder(jitter) <= limit) & (scale > 0) & (scale < jnp.inf),
+            harder,
+            jnp.zeros((), dtype=A.dtype),
+        )
+
+    return find
 
 
 def pivoted_cholesky(A: np.ndarray, tolerance: float = 1e-12) -> np.ndarray:

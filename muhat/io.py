@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import is_jax
+from muhat._files import whole_file
 from muhat._linalg import Cholesky
 from muhat._tables import Encoder
 from muhat._version import __version__
@@ -82,17 +83,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         "muhat": __version__,
         "object": _pack(model, arrays, type(model).__name__),
     }
-    target = Path(path)
-    draft = target.with_name(target.name + ".part")
-    try:
-        with zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
-            archive.writestr(_MANIFEST, json.dumps(manifest))
-            for i, array in enumerate(arrays):
-                with archive.open(f"{i}.npy", "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, array, allow_pickle=False)
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with whole_file(path) as draft, zipfile.ZipFile(draft, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(_MANIFEST, json.dumps(manifest))
+        for i, array in enumerate(arrays):
+            with archive.open(f"{i}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

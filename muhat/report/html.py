@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import errno
 import io
 import os
 import re
@@ -12,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from muhat._files import whole_file
 from muhat._version import __version__
 from muhat.report.cells import cell, lines_up
 
@@ -176,15 +176,8 @@ class Report:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the document to ``path``, whole or not at all, and return the path."""
-        target = Path(os.path.realpath(path))  # a link keeps being one
-        if target.exists() and not target.is_file():
-            raise OSError(errno.EINVAL, "Not an ordinary file, so it cannot be replaced", str(path))
-        draft = target.with_name(target.name + ".part")
-        try:
+        with whole_file(path) as draft:
             draft.write_text(self.html(), encoding="utf-8")
-            os.replace(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
         return Path(path)
 
 

@@ -151,6 +151,17 @@ def test_single_precision(xp) -> None:
     np.testing.assert_allclose(L @ L.T, K + float(factor.jitter) * np.eye(200), atol=1e-5)
 
 
+def test_the_search_compiles_once_for_every_shape() -> None:
+    from muhat._linalg import _jax_jitter
+
+    with jax.enable_x64(True):
+        for seed in range(3):
+            cholesky(jnp.asarray(with_spectrum([0.0, 1.0, 2.0, 3.0, 4.0], seed)), "A", "help")
+        before = _jax_jitter()._cache_size()
+        cholesky(jnp.asarray(with_spectrum([0.5, 1.0, 2.0, 3.0, 4.0])), "A", "help")
+        assert _jax_jitter()._cache_size() == before
+
+
 def test_gradient_through_a_jittered_factor() -> None:
     with jax.enable_x64(True):
         U = np.random.default_rng(0).normal(size=(5, 2))

@@ -344,33 +344,35 @@ def test_laplace_embedding_does_not_overflow() -> None:
     assert value[1] == value[2] < value[0]
 
 
-def test_facts_in_jax_and_their_gradients() -> None:
-    def embedding(kernel_of):
-        def f(p, xp):
-            kernel = kernel_of(p[0], xp)
-            return kernel.gaussian_embedding(xp.asarray(AT), p[1] + xp.asarray(MEAN), p[2]).sum()
+def embedded(kernel, p, xp):
+    return kernel.gaussian_embedding(xp.asarray(AT), p[1] + xp.asarray(MEAN), p[2]).sum()
 
-        return f
 
-    cases = [
-        embedding(lambda ell, xp: mh.Gaussian(ell)),
-        embedding(
-            lambda ell, xp: 2.0 * mh.Laplace(ell).on(0) * mh.Gaussian(ell).on(1) + mh.Polynomial(3, ell)
+@pytest.mark.parametrize(
+    "fact",
+    [
+        lambda p, xp: embedded(
+            2.0 * mh.Laplace(p[0]).on(0) * mh.Gaussian(p[0]).on(1) + mh.Polynomial(3, p[0]), p, xp
         ),
         lambda p, xp: mh.Gaussian(p[0] * xp.ones(2)).smoothed(2, sd=p[1] + 2)(xp.asarray(AT)).sum(),
-        lambda p, xp: (p[2] * mh.Matern(1.5, p[0])).smoothed(1)(xp.asarray(AT[:, :1])).sum(),
+        pytest.param(lambda p, xp: embedded(mh.Gaussian(p[0]), p, xp), marks=pytest.mark.slow),
+        pytest.param(
+            lambda p, xp: (p[2] * mh.Matern(1.5, p[0])).smoothed(1)(xp.asarray(AT[:, :1])).sum(),
+            marks=pytest.mark.slow,
+        ),
         lambda p, xp: (p[2] * mh.Laplace(p[0]) + mh.Gaussian(p[1] + 1)).integral(2),
         lambda p, xp: (mh.Laplace(p[0]) + mh.Gaussian(p[1] + 1)).variance(2).sum(),
-    ]
+    ],
+    ids=["product", "smoothed", "gaussian", "matern", "integral", "variance"],
+)
+def test_facts_in_jax_and_their_gradients(fact) -> None:
     p = np.array([0.9, 0.2, 0.5])
     with jax.enable_x64(True):
-        for f in cases:
-            value, gradient = jax.jit(jax.value_and_grad(lambda q, f=f: f(q, jnp)))(p)
-            assert value == pytest.approx(f(p, np), rel=1e-10)
-            for i in range(3):
-                h = 1e-6 * np.eye(3)[i]
-                numeric = (f(p + h, np) - f(p - h, np)) / 2e-6
-                assert gradient[i] == pytest.approx(numeric, rel=1e-6, abs=1e-7)
+        value, gradient = jax.jit(jax.value_and_grad(lambda q: fact(q, jnp)))(p)
+    assert value == pytest.approx(fact(p, np), rel=1e-10)
+    for i in range(3):
+        h = 1e-6 * np.eye(3)[i]
+        assert gradient[i] == pytest.approx((fact(p + h, np) - fact(p - h, np)) / 2e-6, rel=1e-6, abs=1e-7)
 
 
 # -- what a kernel does not know -------------------------------------------------------------------
