@@ -57,7 +57,7 @@ def scheduled_reg(gram: Gram, reference: Reference, n: float) -> float:
     return reference.mass / len(gram) * top_eigenvalue(gram) * rate**SCHEDULE
 
 
-def detail_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
+def detail_kernel(points: np.ndarray, weights: np.ndarray) -> Gaussian:
     """A Gaussian as narrow as the sample can resolve, column by column.
 
     ``0.9 min(sd, IQR/1.34) n^{-1/(d+4)}`` with n the effective sample size: Silverman's width. The
@@ -95,15 +95,16 @@ def choose_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
     ``∫(u − p)²`` up to a constant is ``∫u² − 2 Σᵢ wᵢ u⁽⁻ⁱ⁾(xᵢ)``. As u is linear in the weights,
     ``u⁽⁻ⁱ⁾(xᵢ) = (u(xᵢ) − wᵢ hᵢ)/(1 − wᵢ)`` with hᵢ the value at xᵢ of the reconstruction of xᵢ alone.
     """
-    base = detail_kernel(points, weights)
-    n = effective_size(weights)
+    full = detail_kernel(points, weights)
     rows = np.flatnonzero(weights > 0)
+    if len(rows) < 3:
+        return full
     if len(rows) > WIDTH_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(rows, WIDTH_ROWS, replace=False))
     X, w = points[rows], weights[rows] / weights[rows].sum()
-    if len(rows) < 3:
-        return base
-    losses, kernels = [], [Gaussian(m * base.lengthscale) for m in WIDTHS]  # type: ignore[attr-defined]
+    # The multiple is found at the size of the subset; Silverman's width then carries it to all.
+    part, n = detail_kernel(X, w), effective_size(w)
+    losses, kernels = [], [stretched(part, m) for m in WIDTHS]
     for kernel in kernels:
         reference = box_for(kernel, X, w)
         gram = reference.gram(kernel)
@@ -115,7 +116,12 @@ def choose_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:
         losses.append(square - 2 * w @ ((at_points - w * own) / (1 - w)))
     # The estimate is noisy and leans to the narrow side: the widest within one percent of the best.
     level = min(losses) + 0.01 * abs(min(losses))
-    return kernels[int(np.flatnonzero(np.array(losses) <= level)[-1])]
+    return stretched(full, WIDTHS[int(np.flatnonzero(np.array(losses) <= level)[-1])])
+
+
+def stretched(kernel: Gaussian, multiple: float) -> Gaussian:
+    """The kernel with its lengthscales multiplied."""
+    return Gaussian(multiple * kernel.lengthscale)
 
 
 def effective_size(weights: Array) -> float:

@@ -232,7 +232,7 @@ class TestReference:
 
 
 class TestInvariance:
-    @pytest.mark.parametrize("d", [1, 2, 3])
+    @pytest.mark.parametrize("d", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
     @pytest.mark.parametrize("scale", [1e-8, 1e8])
     def test_units_scale_the_density(self, d, scale):
         X, q = rows(80, d), rows(20, d, seed=2)
