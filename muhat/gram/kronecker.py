@@ -61,11 +61,6 @@ class KroneckerGram(Gram):
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         xp = namespace(c, root_weights, *self.factors)
         values, vectors = zip(*(xp.linalg.eigh(K) for K in self.factors), strict=True)
-        if xp is not np:
-            import jax
-
-            # Eigenvectors of equal eigenvalues have no derivative; the ridge gives its own.
-            vectors = jax.lax.stop_gradient(vectors)
         spectrum = xp.maximum(_outer(list(values)), 0.0)
         if root_weights is None:
             return KroneckerRidge(list(vectors), spectrum, c, None if xp is np else self.factors)
@@ -92,7 +87,8 @@ class KroneckerRidge(Ridge):
     vectors: list[Array]
     spectrum: Array
     c: Array
-    factors: list[Array] | None = None  # under JAX, for derivatives
+    # Under JAX: eigenvectors of equal eigenvalues have no derivative, so it is taken through these.
+    factors: list[Array] | None = None
     root_weights: None = None
 
     def solve(self, B: Array | Factored) -> Array | Factored:

@@ -100,47 +100,35 @@ def choose_conditional(
     """
     # On small matrices BLAS's threads cost more than they bring, most of all on a busy machine.
     with one_blas_thread() if len(X) <= EXACT_ROWS else nullcontext():
-        return _choose(X, Y, kernel_x, kernel_y, reg, tune_lengthscale, rng)
+        # The search is in double precision, for regularisers that the data's own precision can solve.
+        grid = REGULARISERS[10 * np.finfo(X.dtype).eps < REGULARISERS]
+        X, Y = X.astype(np.float64), Y.astype(np.float64)
+        if len(X) > ROWS:
+            rows = np.sort(rng.choice(len(X), ROWS, replace=False))
+            X, Y = X[rows], Y[rows]
+        groups = group_rows(X)
+        inputs = X if groups is None else groups.points
+        F = _factor(kernel_y, Y, rng)
+        path: list[tuple[float, float, float]] = []
 
+        def attempt(kernel: Kernel, multiple: float) -> LeaveOneOut:
+            scale = float(np.asarray(kernel.diag(inputs)).mean())
+            regs = scale * grid if reg is None else np.array([reg])
+            losses = leave_one_out_path(_factor(kernel, inputs, rng), F, regs, groups)
+            if np.isfinite(multiple):
+                path.extend((multiple, r, loss) for r, loss in zip(regs, losses, strict=True))
+            # On a flat valley the largest regulariser: the same loss, and steadier elsewhere.
+            i = int(np.flatnonzero(losses <= FLAT * losses.min())[-1])
+            return LeaveOneOut(kernel, float(regs[i]), float(losses[i]), np.array(path))
 
-def _choose(
-    X: np.ndarray,
-    Y: np.ndarray,
-    kernel_x: Kernel,
-    kernel_y: Kernel,
-    reg: float | None,
-    tune_lengthscale: bool,
-    rng: np.random.Generator,
-) -> LeaveOneOut:
-    # The search is in double precision, for regularisers that the data's own precision can solve.
-    grid = REGULARISERS[10 * np.finfo(X.dtype).eps < REGULARISERS]
-    X, Y = X.astype(np.float64), Y.astype(np.float64)
-    if len(X) > ROWS:
-        rows = np.sort(rng.choice(len(X), ROWS, replace=False))
-        X, Y = X[rows], Y[rows]
-    groups = group_rows(X)
-    inputs = X if groups is None else groups.points
-    F = _factor(kernel_y, Y, rng)
-    path: list[tuple[float, float, float]] = []
-
-    def attempt(kernel: Kernel, multiple: float) -> LeaveOneOut:
-        scale = float(np.asarray(kernel.diag(inputs)).mean())
-        regs = scale * grid if reg is None else np.array([reg])
-        losses = leave_one_out_path(_factor(kernel, inputs, rng), F, regs, groups)
-        if np.isfinite(multiple):
-            path.extend((multiple, r, loss) for r, loss in zip(regs, losses, strict=True))
-        # On a flat valley the largest regulariser: the same loss, and steadier elsewhere.
-        i = int(np.flatnonzero(losses <= FLAT * losses.min())[-1])
-        return LeaveOneOut(kernel, float(regs[i]), float(losses[i]), np.array(path))
-
-    if not tune_lengthscale:
-        return attempt(kernel_x, 1.0)
-    tried = [attempt(stretch(kernel_x, np.full(X.shape[1], m)), float(m)) for m in MULTIPLES]
-    best = min(tried, key=lambda t: t.score)
-    multiples = _relevance(best, X, Y, kernel_y, reg is not None, rng)
-    if multiples is not None:
-        best = min(best, attempt(stretch(best.kernel, multiples), np.nan), key=lambda t: t.score)
-    return LeaveOneOut(best.kernel, best.reg, best.score, np.array(path))
+        if not tune_lengthscale:
+            return attempt(kernel_x, 1.0)
+        tried = [attempt(stretch(kernel_x, np.full(X.shape[1], m)), float(m)) for m in MULTIPLES]
+        best = min(tried, key=lambda t: t.score)
+        multiples = _relevance(best, X, Y, kernel_y, reg is not None, rng)
+        if multiples is not None:
+            best = min(best, attempt(stretch(best.kernel, multiples), np.nan), key=lambda t: t.score)
+        return LeaveOneOut(best.kernel, best.reg, best.score, np.array(path))
 
 
 def _relevance(

@@ -111,7 +111,7 @@ def test_an_indefinite_matrix_is_refused_with_advice(xp) -> None:
 
 
 def test_jitter_never_exceeds_its_limit(xp) -> None:
-    A = with_spectrum([-5e-6, 1.0, 1.0, 1.0, 2.0])  # ten times the limit would do
+    A = with_spectrum([-1.5e-6, 1.0, 1.0, 1.0, 2.0])  # the next step, 2.2e-6, would do
     with pytest.raises(mh.SingularSystem, match=r"jitter up to 1e-06 of its diagonal did not help"):
         cholesky(xp.asarray(A), "A", "help")
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import muhat as mh
 from muhat import _threads
@@ -143,6 +143,22 @@ def test_callers_in_threads_get_right_answers_and_leave_blas_as_it_was() -> None
         thread.join(timeout=60)
     assert not wrong
     assert [pool["num_threads"] for pool in threadpool_info()] == before
+
+
+def test_blas_is_held_until_the_last_holder_leaves() -> None:
+    def blas() -> set[int]:
+        return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    with threadpool_limits(3, user_api="blas"):
+        before = blas()
+        first, second = _threads.one_blas_thread(), _threads.one_blas_thread()
+        first.__enter__()
+        assert blas() == {1}
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert blas() == {1}
+        second.__exit__(None, None, None)
+        assert blas() == before == {3}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
