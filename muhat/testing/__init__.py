@@ -1,0 +1,1 @@
+"""Tests of difference, dependence and conditional dependence; causal graphs."""

@@ -1,0 +1,181 @@
+"""Quadratic forms vᵀKv of many kernels and many vectors, in blocks: what permutation tests are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from muhat import _threads
+from muhat._array import Array
+from muhat.gram.features import FeatureKernel
+from muhat.kernels.algebra import Product, Restricted
+from muhat.kernels.base import Kernel
+from muhat.kernels.distance import Plan, city_distances, squared_distances
+from muhat.kernels.stationary import Stationary
+
+# Entries of a block in each thread: 4 MB in single precision.
+BLOCK_ELEMENTS = 1 << 20
+# From this many rows on, kernels are evaluated and multiplied in single precision.
+SINGLE_ROWS = 1000
+
+Blocks = Callable[[slice], Iterator[Array]]
+
+
+def kernel_blocks(kernels: list[Kernel], X: Array, Y: Array) -> Blocks:
+    """A function from a slice of rows of ``X`` to that block of every ``k(X, Y)``, in order.
+
+    Kernels that differ only in family and scale share their distances.
+    """
+    plans: dict[tuple, Plan] = {}
+    recipes: list[tuple[Stationary | None, tuple | None, float, tuple | None]] = []
+    for kernel in kernels:
+        leaf, columns, rest = _split(kernel)
+        key = None if rest is None else ("rest", repr(rest), columns)
+        if key is not None and key not in plans:
+            assert rest is not None
+            plans[key] = rest._plan(X, Y, np)
+        if leaf is None:
+            recipes.append((None, None, 1.0, key))
+            continue
+        ell = np.atleast_1d(np.asarray(leaf.lengthscale, dtype=np.float64))
+        scale = float(ell.max())
+        # Rounded, so that vectors which are multiples of one another are found to be.
+        shape = tuple(np.round(ell / scale, 12))
+        near = (leaf._metric, columns, shape)
+        if near not in plans:
+            distances = city_distances if leaf._metric == "cityblock" else squared_distances
+            A, B = (X, Y) if columns is None else (X[:, list(columns)], Y[:, list(columns)])
+            plans[near] = distances(A, B, np, np.asarray(shape, dtype=A.dtype))
+        recipes.append((leaf, near, scale if leaf._metric == "cityblock" else scale**2, key))
+
+    def blocks(rows: slice) -> Iterator[Array]:
+        made: dict[tuple, Array] = {}
+
+        def get(key: tuple) -> Array:
+            if key not in made:
+                made[key] = plans[key](rows)
+            return made[key]
+
+        for leaf, near, scale, key in recipes:
+            if leaf is None or near is None:
+                yield get(key).copy()  # type: ignore[arg-type]
+                continue
+            s = get(near)
+            block = leaf._of(s * s.dtype.type(1 / scale), np)
+            yield block if key is None else block * get(key)
+
+    return blocks
+
+
+def _split(kernel: Kernel) -> tuple[Stationary | None, tuple[int, ...] | None, Kernel | None]:
+    """A kernel as (stationary leaf, its columns, the other factors)."""
+    parts = kernel.parts if isinstance(kernel, Product) else [kernel]
+    head, rest = parts[0], parts[1:]
+    columns = None
+    if isinstance(head, Restricted):
+        head, columns = head.kernel, tuple(int(c) for c in head.columns)
+    if not isinstance(head, Stationary):
+        return None, None, kernel
+    other = None
+    for part in rest:
+        other = part if other is None else other * part
+    return head, columns, other
+
+
+@dataclass(frozen=True)
+class Forms:
+    """Off-diagonal sums of kernels.
+
+    Attributes:
+        values: ``Σ_{i≠j} vᵢ vⱼ k(zᵢ, zⱼ)`` for every kernel and vector, (kernels, B).
+        rows: ``Σ_{j≠i} k(zᵢ, zⱼ)``, (kernels, N).
+        diagonals: ``k(zᵢ, zᵢ)``, (kernels, N).
+        squares: ``Σ_{i≠j} k(zᵢ, zⱼ)²``, (kernels,).
+    """
+
+    values: np.ndarray
+    rows: np.ndarray
+    diagonals: np.ndarray
+    squares: np.ndarray
+
+    def of(self, kernel: int) -> Forms:
+        """Those of one kernel."""
+        one = slice(kernel, kernel + 1)
+        return Forms(self.values[one], self.rows[one], self.diagonals[one], self.squares[one])
+
+    @classmethod
+    def stack(cls, parts: list[Forms]) -> Forms:
+        """Those of several."""
+        names = ("values", "rows", "diagonals", "squares")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def quadratic_forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Forms:
+    """The off-diagonal quadratic forms of every kernel on ``Z`` (N, d) with every row of ``V`` (B, N).
+
+    Each pair is visited once and no N×N matrix is held. With many rows the blocks are in single
+    precision: a constant near the mean of the kernel is taken out of them first, so that the products
+    lose nothing to cancellation, and sums over blocks are in double.
+    """
+    N = len(Z)
+    dtype = np.float32 if N >= SINGLE_ROWS else np.float64
+    V = np.ascontiguousarray(V, dtype=dtype)
+    centre = _centres(kernels, Z)
+    A = np.ascontiguousarray(Z, dtype=dtype)
+    # Strips of rows against the columns from the strip on: each pair once.
+    height = max(32, min(512, BLOCK_ELEMENTS // N))
+    strips = [slice(i, min(i + height, N)) for i in range(0, N, height)]
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def work(strip: slice) -> None:
+        blocks = kernel_blocks(kernels, A[strip], A[strip.start :])
+        h = strip.stop - strip.start
+        upper = np.triu(np.ones((h, h), dtype=bool), 1)
+        values = np.empty((len(kernels), len(V)))
+        sums = np.zeros((len(kernels), N))
+        squares = np.empty(len(kernels))
+        for k, K in enumerate(blocks(slice(None))):
+            K -= dtype(centre[k])
+            K[:, :h] *= upper
+            product = V[:, strip.start :] @ K.T
+            product *= V[:, strip]
+            values[k] = product.sum(axis=1, dtype=np.float64)
+            sums[k, strip] = K.sum(axis=1)
+            sums[k, strip.start :] += K.sum(axis=0)
+            squares[k] = np.vdot(K, K)
+        parts.append((values, sums, squares))
+
+    _threads.run_blocks(work, strips)
+    values, sums, squares = (np.sum([p[i] for p in parts], axis=0) for i in range(3))
+    # Put the constants back: Σ_{i≠j} vᵢvⱼ = (Σv)² − Σv².
+    pairs = V.sum(axis=1, dtype=np.float64) ** 2 - np.einsum("bi,bi->b", V, V)
+    return Forms(
+        values=2 * values + centre[:, None] * pairs,
+        rows=sums + centre[:, None] * (N - 1),
+        diagonals=np.stack([np.asarray(k.diag(Z), dtype=np.float64) for k in kernels]),
+        squares=2 * squares + 2 * centre * sums.sum(axis=1) + centre**2 * N * (N - 1),
+    )
+
+
+def feature_forms(kernel: FeatureKernel, Z: np.ndarray, V: np.ndarray) -> Forms:
+    """The same for a kernel with features φ: ``vᵀKv = ‖Σ vᵢ φ(zᵢ)‖²``, linear in the rows."""
+    dtype = np.float32 if len(Z) >= SINGLE_ROWS else np.float64
+    Phi = np.asarray(kernel.features(np.asarray(Z, dtype=dtype)), dtype=dtype)
+    diag = (Phi**2).sum(axis=1, dtype=np.float64)
+    sums = (V.astype(dtype, copy=False) @ Phi).astype(np.float64)
+    total = Phi.sum(axis=0, dtype=np.float64)
+    second = (Phi.T @ Phi).astype(np.float64)
+    return Forms(
+        values=((sums**2).sum(axis=1) - (V**2) @ diag)[None],
+        rows=(Phi @ total.astype(dtype) - diag)[None].astype(np.float64),
+        diagonals=diag[None],
+        squares=np.array([(second**2).sum() - (diag**2).sum()]),
+    )
+
+
+def _centres(kernels: list[Kernel], Z: np.ndarray) -> np.ndarray:
+    """A constant near the mean of each kernel, from a few evenly spaced rows."""
+    some = Z[np.linspace(0, len(Z) - 1, min(len(Z), 64)).astype(int)]
+    return np.array([float(np.mean(k(some))) for k in kernels])

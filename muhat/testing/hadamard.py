@@ -1,0 +1,74 @@
+"""Sums over entrywise products of two centred Gram matrices, in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muhat import _threads
+from muhat.kernels.base import Kernel
+from muhat.testing.forms import BLOCK_ELEMENTS
+from muhat.testing.nulls import Moments
+
+
+def cross_moments(
+    kernel_x: Kernel, kernel_y: Kernel, X: np.ndarray, Y: np.ndarray
+) -> tuple[float, Moments, Moments]:
+    """``tr(HKH L)`` and the moments of the centred K and L (n, n), visiting each pair once."""
+    n = len(X)
+    height = max(16, min(256, BLOCK_ELEMENTS // (4 * n)))
+    strips = [slice(i, min(i + height, n)) for i in range(0, n, height)]
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def work(strip: slice) -> None:
+        h = strip.stop - strip.start
+        sums, rows = np.empty(3), np.zeros((2, n))
+        K, L = (
+            np.asarray(k._plan(Z[strip], Z[strip.start :], np)(slice(None)), dtype=np.float64)
+            for k, Z in ((kernel_x, X), (kernel_y, Y))
+        )
+        upper = np.triu(np.ones((h, h), dtype=bool), 1)
+        for i, M in enumerate((K, L)):
+            M[:, :h] *= upper
+            rows[i, strip] = M.sum(axis=1)
+            rows[i, strip.start :] += M.sum(axis=0)
+        sums[:] = np.vdot(K, L), np.vdot(K, K), np.vdot(L, L)
+        parts.append((2 * sums, rows))
+
+    _threads.run_blocks(work, strips)
+    product, square_x, square_y = np.sum([p[0] for p in parts], axis=0)
+    rows = np.sum([p[1] for p in parts], axis=0)
+    diag_x, diag_y = (np.asarray(k.diag(Z), dtype=np.float64) for k, Z in ((kernel_x, X), (kernel_y, Y)))
+    a, b = rows[0] + diag_x, rows[1] + diag_y
+    value = product + diag_x @ diag_y - 2 / n * (a @ b) + a.sum() * b.sum() / n**2
+    return (
+        float(value),
+        Moments.of_sums(diag_x, rows[0], float(square_x)),
+        Moments.of_sums(diag_y, rows[1], float(square_y)),
+    )
+
+
+def hadamard_forms(
+    kernel_x: Kernel, kernel_y: Kernel, X: np.ndarray, Y: np.ndarray, W: np.ndarray
+) -> np.ndarray:
+    """``Σᵢⱼ wᵢ wⱼ (HKH)ᵢⱼ (HLH)ᵢⱼ`` for every row w of ``W`` (B, n)."""
+    means = []
+    for kernel, Z in ((kernel_x, X), (kernel_y, Y)):
+        mean = np.zeros(len(Z))
+        plan = kernel._plan(Z, Z, np)
+
+        def row_means(rows: slice, mean: np.ndarray = mean, plan=plan) -> None:
+            mean[rows] = plan(rows).mean(axis=1)
+
+        _threads.run_blocks(row_means, _threads.row_blocks(len(Z), len(Z)))
+        means.append(mean)
+    out: list[np.ndarray] = []
+
+    def work(rows: slice) -> None:
+        blocks = []
+        for kernel, Z, mean in ((kernel_x, X, means[0]), (kernel_y, Y, means[1])):
+            block = kernel._plan(Z[rows], Z, np)(slice(None))
+            blocks.append(block - mean - mean[rows, None] + mean.mean())
+        out.append(((W @ (blocks[0] * blocks[1]).T) * W[:, rows]).sum(axis=1))
+
+    _threads.run_blocks(work, _threads.row_blocks(len(X), len(X), BLOCK_ELEMENTS // 4))
+    return np.sum(out, axis=0)

@@ -1,0 +1,320 @@
+"""Do two variables depend on each other? The Hilbert–Schmidt independence criterion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muhat import _threads
+from muhat._tables import Encoder
+from muhat._validation import as_generator, check_choice, check_count, check_positive, check_same_rows
+from muhat.gram import Exact, FeatureKernel, as_representation
+from muhat.gram.incomplete import incomplete_cholesky
+from muhat.gram.representation import Representation
+from muhat.kernels.base import Kernel
+from muhat.testing.aggregate import fuse, normal_scores
+from muhat.testing.bank import choose_kernels
+from muhat.testing.hadamard import cross_moments, hadamard_forms
+from muhat.testing.nulls import (
+    gamma_null,
+    memory_length,
+    permutation_mean_variance,
+    permutation_pvalue,
+    row_permutations,
+    wild_multipliers,
+)
+from muhat.testing.result import ColumnEffect, TestResult
+from muhat.testing.samples import as_sample, as_table, column_names, refuse_constant
+from muhat.testing.two_sample import METHODS, represent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Up to this many rows permuted Gram matrices are summed entry by entry; beyond, by factors.
+DENSE_ROWS = 600
+# Factors leave out at most this share of the trace of a Gram matrix, unless they reach the largest rank.
+TOLERANCE = 1e-4
+RANK = 400
+
+
+def independence_test(
+    x: Any,
+    y: Any,
+    kernel_x: Any = None,
+    kernel_y: Any = None,
+    method: str = "permutation",
+    *,
+    permutations: int = 999,
+    representation: Representation | None = None,
+    length: float | None = None,
+    random_state: Any = None,
+) -> IndependenceResult:
+    """Test whether two variables are independent, by HSIC [G08].
+
+    The statistic is the biased HSIC, ``tr(KHLH)/n²``. Beyond 600 rows it is computed from incomplete
+    Cholesky factors that leave out at most 10⁻⁴ of the trace or reach rank 400 (shared by the kernels of a
+    side); the level is exact for the kernels so truncated, and ``error`` is what the truncation costs.
+
+    Args:
+        x: rows, (n, d): an array or frame; a vector is one column.
+        y: the rows that go with them, (n, k).
+        kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at four scales and a linear one, each
+            with each of y; ``"median"``; ``"learn"``; a kernel; or a list of kernels.
+        kernel_y: likewise.
+        method: ``"permutation"`` of the rows of y (its level is exact); ``"gamma"``, a gamma distribution
+            with the mean and variance over all permutations (one kernel each; fast); ``"wild"`` bootstrap,
+            for time series [CSG14].
+        permutations: how many, or draws of the wild bootstrap.
+        representation: None as above; :class:`muhat.Exact` for exact kernels whatever the size; or
+            :class:`muhat.Fourier` or :class:`muhat.Nystrom` features.
+        length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
+        random_state: seed.
+
+    Returns:
+        Result with ``statistic``, ``pvalue``, ``null``, ``kernel`` (of x and of y), ``effect_size`` (HSIC as a
+        share of its largest possible value, less what chance gives: 0 to 1), ``witness(x, y)``,
+        ``columns()``, ``plot()`` and ``summary``.
+    """
+    check_choice(method, "method", METHODS)
+    permutations = check_count(permutations, "permutations", 19)
+    if length is not None:
+        check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
+    encoder_x, X = as_sample(x, "x", 4)
+    encoder_y, Y = as_sample(y, "y", 4)
+    check_same_rows(X, Y, "x", "y")
+    refuse_constant(X, "x")
+    refuse_constant(Y, "y")
+    rng = as_generator(random_state)
+    choices = [kernel_x, kernel_y]
+    if method == "gamma":
+        choices = ["median" if c is None else c for c in choices]
+    sides = []
+    for choice, Z, encoder, name in zip(
+        choices, (X, Y), (encoder_x, encoder_y), ("kernel_x", "kernel_y"), strict=True
+    ):
+        kernels = choose_kernels(choice, Z, encoder, rng, "dependence", name)
+        if representation is not None:
+            given = isinstance(choice, (Kernel, list, tuple))
+            kernels = represent(kernels, representation, Z, rng, given)
+        sides.append(kernels)
+    if method == "gamma" and max(map(len, sides)) > 1:
+        raise ValueError(
+            'method="gamma" takes one kernel for x and one for y: pass "median", "learn" or a kernel, or use '
+            'method="permutation", which aggregates many.'
+        )
+    n = len(X)
+    pairs = [(k, l) for k in sides[0] for l in sides[1]]
+    error, best = 0.0, 0
+    if method == "gamma":
+        value, a, b = cross_moments(sides[0][0], sides[1][0], X, Y)
+        mean, variance = permutation_mean_variance(a, b)
+        shape, scale, null = gamma_null(mean / n**2, variance / n**4)
+        statistic = value / n**2
+        from scipy.stats import gamma
+
+        pvalue = float(gamma.sf(statistic, shape, scale=scale))
+    else:
+        if method == "wild":
+            length = max(memory_length(X), memory_length(Y)) if length is None else float(length)
+            W = np.ones((1 + permutations, n))
+            W[1:] = wild_multipliers(n, permutations, length, rng)
+            W[1:] -= W[1:].mean(axis=1, keepdims=True)
+            values = np.stack([hadamard_forms(k, l, X, Y, W) for k, l in pairs])
+        else:
+            orders = row_permutations(n, permutations, rng)
+            exact = n <= DENSE_ROWS or isinstance(as_representation(representation), Exact)
+            exact = exact and not (representation is None and n > DENSE_ROWS)
+            if exact and not isinstance(sides[0][0], FeatureKernel):
+                values = _dense(sides[0], sides[1], X, Y, orders)
+            else:
+                values = _factored(sides[0], sides[1], X, Y, orders)
+        values = values / n**2
+        series = values[0]
+        if len(pairs) > 1:
+            scores = normal_scores(values, slice(1, None) if method == "wild" else slice(None))
+            best = int(scores[:, 0].argmax())
+            series = fuse(scores)
+        statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
+        value, a, b = cross_moments(*pairs[best], X, Y)
+        mean, _ = permutation_mean_variance(a, b)
+        if method == "permutation":
+            error = value / n**2 - float(values[best, 0])
+    top = float(np.sqrt(a.square * b.square))
+    effect = float(np.clip((value - mean) / (top - mean), 0.0, 1.0)) if top > mean else 0.0
+    return IndependenceResult(
+        statistic=statistic,
+        pvalue=pvalue,
+        null=null,
+        effect_size=effect,
+        method=method,
+        kernels=tuple(pairs),
+        best=best,
+        hsic=value / n**2,
+        error=error,
+        x=X,
+        y=Y,
+        encoder_x=encoder_x,
+        encoder_y=encoder_y,
+        seed=int(rng.integers(2**32)),
+    )
+
+
+def centred_gram(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """``HKH``, (n, n)."""
+    K = np.asarray(kernel(X), dtype=np.float64)
+    mean = K.mean(axis=0)
+    return K - mean - mean[:, None] + mean.mean()
+
+
+def _dense(
+    kernels_x: list[Kernel], kernels_y: list[Kernel], X: np.ndarray, Y: np.ndarray, orders: np.ndarray
+) -> np.ndarray:
+    """``tr(HKH PLPᵀ)`` for every pair of kernels and every permutation, entry by entry."""
+    n = len(X)
+    dtype = np.float64 if n <= DENSE_ROWS else np.float32
+    left = np.stack([centred_gram(k, X).astype(dtype).ravel() for k in kernels_x])
+    right = [centred_gram(k, Y).astype(dtype) for k in kernels_y]
+    out = np.empty((len(kernels_x), len(right), len(orders)))
+    height = max(1, min(n, (1 << 16) // n))
+
+    def work(columns: slice) -> None:
+        permuted = np.empty((len(right), n, n), dtype)
+        for b in range(columns.start, columns.stop):
+            order = orders[b]
+            for L, target in zip(right, permuted, strict=True):
+                for i in range(0, n, height):  # rows that stay in the cache while their columns are picked
+                    rows = L[order[i : i + height]]
+                    np.take(rows, order, axis=1, out=target[i : i + height], mode="clip")
+            out[:, :, b] = left @ permuted.reshape(len(right), -1).T
+
+    _threads.run_blocks(work, _threads.row_blocks(len(orders), 1, 16))
+    return out.reshape(-1, len(orders))
+
+
+def _factored(
+    kernels_x: list[Kernel], kernels_y: list[Kernel], X: np.ndarray, Y: np.ndarray, orders: np.ndarray
+) -> np.ndarray:
+    """The same as ``‖Φᵀ P Ψ‖²`` by centred factors."""
+    left = [centred_factor(k, X, rank=max(64, RANK // len(kernels_x))) for k in kernels_x]
+    right = [centred_factor(k, Y, rank=max(64, RANK // len(kernels_y))) for k in kernels_y]
+    Phi = np.concatenate(left, axis=1)
+    Psi = np.concatenate(right, axis=1)
+    split_x = np.cumsum([0, *(a.shape[1] for a in left)])[:-1]
+    split_y = np.cumsum([0, *(b.shape[1] for b in right)])[:-1]
+    PhiT = np.ascontiguousarray(Phi.T)
+    out = np.empty((len(left), len(right), len(orders)))
+
+    def work(columns: slice) -> None:
+        for b in range(columns.start, columns.stop):
+            squares = PhiT @ Psi[orders[b]]
+            squares *= squares
+            out[:, :, b] = np.add.reduceat(np.add.reduceat(squares, split_x, axis=0), split_y, axis=1)
+
+    _threads.run_blocks(work, _threads.row_blocks(len(orders), 1, 16))
+    return out.reshape(-1, len(orders))
+
+
+def centred_factor(
+    kernel: Kernel, X: np.ndarray, tolerance: float = TOLERANCE, rank: int = RANK
+) -> np.ndarray:
+    """``Φ`` (n, p) with ``ΦΦᵀ ≤ HKH``, in single precision: principal components of the features.
+
+    The features are those of the kernel, or come from incomplete Cholesky.
+    """
+    if isinstance(kernel, FeatureKernel):
+        Phi, rest = np.asarray(kernel.features(X), dtype=np.float64), 0.0
+    else:
+        Phi, _, rest = incomplete_cholesky(kernel, X, 0.5 * tolerance, rank)
+    Phi = Phi - Phi.mean(axis=0)
+    values, vectors = np.linalg.eigh(Phi.T @ Phi)
+    # The smallest components that together stay within the tolerance go.
+    total = float(values.sum()) + rest
+    dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0.0)), 0.5 * tolerance * total))
+    return (Phi @ vectors[:, dropped:][:, ::-1]).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class IndependenceResult(TestResult):
+    """Outcome of :func:`independence_test`.
+
+    Attributes:
+        hsic: ``tr(KHLH)/n²`` with ``kernel``.
+        error: by how much truncation made the statistic of ``kernel`` too small; 0 for exact kernels.
+        x, y: the rows as numbers.
+    """
+
+    hsic: float = 0.0
+    error: float = 0.0
+    x: np.ndarray = field(default_factory=lambda: np.empty((0, 1)), repr=False)
+    y: np.ndarray = field(default_factory=lambda: np.empty((0, 1)), repr=False)
+    encoder_x: Encoder = field(default_factory=Encoder, repr=False)
+    encoder_y: Encoder = field(default_factory=Encoder, repr=False)
+    seed: int = field(default=0, repr=False)
+
+    def witness(self, x: Any, y: Any) -> np.ndarray:
+        """Joint embedding minus the product of the marginal ones at pairs (xᵢ, yᵢ), (k,).
+
+        Positive where pairs occur more often than under independence.
+        """
+        P = np.asarray(self.encoder_x.transform(as_table(x), "x"), dtype=np.float64)
+        Q = np.asarray(self.encoder_y.transform(as_table(y), "y"), dtype=np.float64)
+        check_same_rows(P, Q, "x", "y")
+        k, l = self.kernel
+        K, L = np.asarray(k(P, self.x)), np.asarray(l(Q, self.y))
+        return (K * L).mean(axis=1) - K.mean(axis=1) * L.mean(axis=1)
+
+    def columns(self, permutations: int | None = None) -> list[ColumnEffect]:
+        """What each column of x shows of y and each column of y of x, the strongest first.
+
+        Each is tested alone against the whole of the other; p-values are adjusted for the number of columns
+        by the largest score in each permutation.
+        """
+        permutations = min(len(self.null), 999) if permutations is None else permutations
+        rng = np.random.default_rng(self.seed)
+        orders = row_permutations(len(self.x), permutations, rng)
+        sides = (
+            (self.x, self.encoder_x, self.y, self.encoder_y, "x"),
+            (self.y, self.encoder_y, self.x, self.encoder_x, "y"),
+        )
+        names, scores, effects = [], [], []
+        for Z, encoder, other, other_encoder, prefix in sides:
+            across = choose_kernels("median", other, other_encoder, rng, "dependence")
+            for j, name in enumerate(column_names(encoder, Z.shape[1], prefix)):
+                names.append(name)
+                column = Z[:, [j]]
+                if (column == column[0]).all():
+                    scores.append(np.zeros(1 + permutations))
+                    effects.append(0.0)
+                    continue
+                alone = Encoder(None, {0: encoder.categories[j]} if j in encoder.categories else {})
+                kernels = choose_kernels("median", column, alone, rng, "dependence")
+                values = _factored(kernels, across, column, other, orders)
+                scores.append(normal_scores(values)[0])
+                value, a, b = cross_moments(kernels[0], across[0], column, other)
+                mean, _ = permutation_mean_variance(a, b)
+                top = float(np.sqrt(a.square * b.square))
+                effects.append(float(np.clip((value - mean) / (top - mean), 0.0, 1.0)) if top > mean else 0.0)
+        table = np.stack(scores)
+        largest = table[:, 1:].max(axis=0)
+        out = [
+            ColumnEffect(
+                name, effect, float((1 + np.count_nonzero(largest >= s[0] - 1e-9)) / (1 + permutations))
+            )
+            for name, effect, s in zip(names, effects, table, strict=True)
+        ]
+        return [out[j] for j in np.argsort(-table[:, 0], kind="stable")]
+
+    @property
+    def summary(self) -> str:
+        found = "depend on each other" if self.pvalue <= 0.05 else "show no dependence"
+        return (
+            f"The variables {found} ({len(self.x)} rows; {self._how()}). Strength {self.effect_size:.2f} on a "
+            "scale from 0, independent, to 1, one determines the other."
+        )
+
+    def plot(self) -> Figure:
+        from muhat.report.tests import independence
+
+        return independence(self)

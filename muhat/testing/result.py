@@ -1,0 +1,94 @@
+"""What a test returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muhat.kernels.base import Kernel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class TestResult:
+    """The outcome of a test.
+
+    Attributes:
+        statistic: the value observed. With one kernel the MMD² or HSIC; with several, minus the log of
+            the harmonic mean p-value over the kernels.
+        pvalue: the probability of a statistic at least as large if there were nothing to find.
+        null: the statistic under the null: one value a permutation or bootstrap draw; for the gamma
+            approximation its quantiles.
+        effect_size: how large the effect is, whatever the sample size (see the test).
+        method: "permutation", "gamma" or "wild".
+        kernels: all kernels that took part.
+        best: which of them shows the effect most.
+    """
+
+    __test__ = False  # not a test case, whatever its name suggests to pytest
+
+    statistic: float
+    pvalue: float
+    null: np.ndarray = field(repr=False)
+    effect_size: float
+    method: str
+    kernels: tuple[Any, ...] = field(repr=False)
+    best: int = field(repr=False)
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel used; of several, the one that shows the effect most."""
+        return self.kernels[self.best]
+
+    @property
+    def summary(self) -> str:
+        """The outcome in plain words."""
+        raise TypeError("write summary")
+
+    def plot(self) -> Figure:
+        """A figure of the data, the witness function, and the null with the statistic."""
+        raise TypeError("write plot")
+
+    def __str__(self) -> str:
+        return self.summary
+
+    def _how(self) -> str:
+        many = f"{len(self.kernels)} kernels, " if len(self.kernels) > 1 else ""
+        how = {
+            "permutation": f"{len(self.null)} permutations",
+            "wild": f"{len(self.null)} wild bootstrap draws",
+            "gamma": "gamma approximation",
+        }[self.method]
+        return f"p = {format_pvalue(self.pvalue)}; {many}{how}"
+
+
+@dataclass(frozen=True)
+class ColumnEffect:
+    """How one column takes part in a difference or dependence.
+
+    Attributes:
+        name: of the column.
+        effect_size: on the scale of the test, for this column alone.
+        pvalue: adjusted for the number of columns (family-wise).
+    """
+
+    name: str
+    effect_size: float
+    pvalue: float
+
+
+def format_pvalue(p: float) -> str:
+    """A p-value for a sentence: two digits that matter."""
+    return f"{p:.2g}" if p >= 1e-4 else f"{p:.1e}"
+
+
+def words(count: int, noun: str) -> str:
+    """``count`` things."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+__all__ = ["ColumnEffect", "Kernel", "TestResult", "format_pvalue", "words"]

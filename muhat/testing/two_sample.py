@@ -1,0 +1,329 @@
+"""Do two samples come from the same distribution? The maximum mean discrepancy test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muhat._tables import Encoder
+from muhat._validation import as_generator, check_choice, check_count, check_positive
+from muhat.embedding import Embedding, embed
+from muhat.gram import Exact, FeatureKernel, Fourier, Nystrom, as_representation
+from muhat.gram.representation import Representation
+from muhat.kernels.base import Kernel, NoClosedForm
+from muhat.kernels.delta import Delta
+from muhat.kernels.stationary import Gaussian
+from muhat.testing.aggregate import fuse, normal_scores
+from muhat.testing.bank import choose_kernels, is_moment
+from muhat.testing.forms import Forms, feature_forms, quadratic_forms
+from muhat.testing.nulls import (
+    Moments,
+    gamma_null,
+    label_permutations,
+    memory_length,
+    permutation_mean_variance,
+    permutation_pvalue,
+    wild_multipliers,
+)
+from muhat.testing.result import ColumnEffect, TestResult
+from muhat.testing.samples import as_samples, column_names, refuse_constant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METHODS = ("permutation", "gamma", "wild")
+# Beyond this many rows in all, features stand in for the kernels unless exact ones are asked for.
+EXACT_ROWS = 20_000
+FEATURES = 512
+# Rows that single columns are looked at with, at most.
+COLUMN_ROWS = 4000
+# Rows of each sample that the effect size looks at, at most.
+RANKED_ROWS = 2000
+# By how much a kernel of moments must lead to be called the one that shows the effect most: a local
+# kernel also says where.
+LEAD = 1.0
+
+
+def two_sample_test(
+    x: Any,
+    y: Any,
+    kernel: Any = None,
+    method: str = "permutation",
+    *,
+    permutations: int = 999,
+    biased: bool = False,
+    representation: Representation | None = None,
+    length: float | None = None,
+    random_state: Any = None,
+) -> TwoSampleResult:
+    """Test whether two samples come from the same distribution, by their MMD [G12].
+
+    Args:
+        x: rows of the first sample, (n, d): an array or frame; a vector is n points in one dimension.
+        y: rows of the second, (m, d), with the same columns.
+        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at ten scales each and
+            kernels of second moments, all at once; ``"median"``; ``"learn"``, by :func:`muhat.learn_kernel`
+            on the pooled rows; a kernel; or a list of kernels to aggregate.
+        method: where the p-value comes from: ``"permutation"`` of the rows between the samples (its level
+            is exact); ``"gamma"``, a gamma distribution with the mean and variance over all permutations
+            (one kernel only; fast); ``"wild"`` bootstrap, for time series [CSG14].
+        permutations: how many, or draws of the wild bootstrap.
+        biased: whether the statistic keeps the pairs of a row with itself, (1/n²) Σ k(xᵢ, xⱼ) + …; the
+            unbiased one leaves them out. The wild bootstrap and gamma use the biased one.
+        representation: how kernels are held: exact in blocks, or :class:`muhat.Fourier` or
+            :class:`muhat.Nystrom` features, whose cost grows linearly with the rows. None takes exact
+            kernels up to 20 000 rows in all and 512 features beyond.
+        length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
+        random_state: seed.
+
+    Returns:
+        Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (how often the witness
+        function, made without the rows in question, ranks a row of x above one of y: from 0.5, alike, to
+        1, apart), ``witness(points)``, ``columns()``, ``plot()`` and ``summary``.
+    """
+    check_choice(method, "method", METHODS)
+    permutations = check_count(permutations, "permutations", 19)
+    if length is not None:
+        check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
+    encoder, A, B = as_samples(x, y)
+    Z = np.concatenate([A, B])
+    refuse_constant(Z, "both samples")
+    rng = as_generator(random_state)
+    if kernel is None and method == "gamma":
+        kernel = "median"
+    kernels = choose_kernels(kernel, Z, encoder, rng, "two-sample")
+    if method == "gamma" and len(kernels) > 1:
+        raise ValueError(
+            'method="gamma" takes one kernel: pass kernel="median", "learn" or a kernel, or use '
+            'method="permutation", which aggregates many.'
+        )
+    kernels = represent(kernels, representation, Z, rng, given=isinstance(kernel, (Kernel, list, tuple)))
+    n, m = len(A), len(B)
+    observed = (np.arange(n + m) < n) - n / (n + m)
+    if method == "wild":
+        length = memory_length_of(A, B) if length is None else float(length)
+        V = _wild_vectors(n, m, permutations, length, rng)
+    elif method == "gamma":
+        V = observed[None]
+    else:
+        V = label_permutations(n, m, permutations, rng) - np.float64(n / (n + m))
+    forms = _forms(kernels, Z, V)
+    values = _biased(forms, V, n, m) if biased or method != "permutation" else _unbiased(forms, V, n, m)
+    best = 0
+    if method == "gamma":
+        statistic = float(values[0, 0])
+        pvalue, null = _gamma(forms, n, m, statistic)
+    else:
+        series = values[0]
+        if len(kernels) > 1:
+            scores = normal_scores(values, slice(1, None) if method == "wild" else slice(None))
+            best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
+            series = fuse(scores)
+        statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
+    effect = _ranking(kernels[best], A, B, rng)
+    return TwoSampleResult(
+        statistic=statistic,
+        pvalue=pvalue,
+        null=null,
+        effect_size=effect,
+        method=method,
+        kernels=tuple(kernels),
+        best=best,
+        mmd2=float(values[best, 0]),
+        x=A,
+        y=B,
+        encoder=encoder,
+        seed=int(rng.integers(2**32)),
+    )
+
+
+def memory_length_of(*samples: np.ndarray) -> float:
+    """The longest memory of several series."""
+    return max(memory_length(sample) for sample in samples)
+
+
+def represent(
+    kernels: list[Kernel], representation: Any, Z: np.ndarray, rng: np.random.Generator, given: bool
+) -> list[Kernel]:
+    """The kernels as the representation holds them; None decides by the number of rows.
+
+    A kernel of ours that has no Fourier features gets landmarks instead; one that was ``given`` is refused.
+    """
+    if representation is None:
+        if len(Z) <= EXACT_ROWS:
+            return kernels
+        representation, given = Fourier(FEATURES), False
+    representation = as_representation(representation)
+    if isinstance(representation, Exact):
+        return kernels
+    out = []
+    for kernel in kernels:
+        try:
+            out.append(representation.fit(kernel, Z, rng))
+        except NoClosedForm:
+            if given or not isinstance(representation, Fourier):
+                raise
+            out.append(Nystrom(representation.p, "uniform").fit(kernel, Z, rng))
+    return out
+
+
+def _forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Forms:
+    """Forms of kernels with features and of those without, in the order of the kernels."""
+    exact = [i for i, k in enumerate(kernels) if not isinstance(k, FeatureKernel)]
+    whole = quadratic_forms([kernels[i] for i in exact], Z, V) if exact else None
+    parts = []
+    for i, kernel in enumerate(kernels):
+        if isinstance(kernel, FeatureKernel):
+            parts.append(feature_forms(kernel, Z, V))
+        else:
+            assert whole is not None
+            parts.append(whole.of(exact.index(i)))
+    return Forms.stack(parts)
+
+
+def _biased(forms: Forms, V: np.ndarray, n: int, m: int) -> np.ndarray:
+    """``Σᵢⱼ aᵢ aⱼ k(zᵢ, zⱼ)`` with weights 1/n and −1/m that V (B, N) has centred, (kernels, B)."""
+    return (1 / n + 1 / m) ** 2 * (forms.values + forms.diagonals @ (V**2).T)
+
+
+def _unbiased(forms: Forms, V: np.ndarray, n: int, m: int) -> np.ndarray:
+    """MMD² without the pairs of a row with itself [G12, eq. (3)], (kernels, B)."""
+    f = n / (n + m)
+    total = forms.rows.sum(axis=1, keepdims=True)
+    first = forms.rows @ V.T + f * total  # Σ_{i∈x} Σ_{j≠i} k
+    xx = forms.values + 2 * f * first - f**2 * total
+    xy = first - xx
+    yy = total - 2 * first + xx
+    return xx / (n * (n - 1)) + yy / (m * (m - 1)) - 2 * xy / (n * m)
+
+
+def _wild_vectors(n: int, m: int, draws: int, length: float, rng: np.random.Generator) -> np.ndarray:
+    """As observed, then the centred multipliers of each sample on the scale of V, (1 + draws, N)."""
+    V = np.empty((1 + draws, n + m))
+    V[0] = (np.arange(n + m) < n) - n / (n + m)
+    for rows, size, weight in ((slice(0, n), n, m / (n + m)), (slice(n, n + m), m, n / (n + m))):
+        W = wild_multipliers(size, draws, length, rng)
+        V[1:, rows] = weight * (W - W.mean(axis=1, keepdims=True))
+    return V
+
+
+def _gamma(forms: Forms, n: int, m: int, statistic: float) -> tuple[float, np.ndarray]:
+    from scipy.stats import gamma
+
+    kernel = Moments.of_sums(forms.diagonals[0], forms.rows[0], float(forms.squares[0]))
+    mean, variance = permutation_mean_variance(kernel, Moments.of_labels(n, m))
+    factor = (1 / n + 1 / m) ** 2
+    shape, scale, null = gamma_null(factor * mean, factor**2 * variance)
+    return float(gamma.sf(statistic, shape, scale=scale)), null
+
+
+def _ranking(kernel: Kernel, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> float:
+    """How often the witness ranks a row of x above one of y that both had no part in it, ties half.
+
+    Leaving out the pair, and not one row at a time, keeps rows that are alike level:
+    ``f(xᵢ) − f(yⱼ) = aᵢ − bⱼ + (1/(n−1) + 1/(m−1)) k(xᵢ, yⱼ)`` with a and b free of the other row.
+    """
+    x, y = (_some(sample, RANKED_ROWS, rng) for sample in (x, y))
+    n, m = len(x), len(y)
+    xx, yy, xy = kernel(x), kernel(y), kernel(x, y)
+    a = (xx.sum(axis=1) - np.diagonal(xx)) / (n - 1) - xy.sum(axis=1) / (m - 1)
+    b = xy.sum(axis=0) / (n - 1) - (yy.sum(axis=1) - np.diagonal(yy)) / (m - 1)
+    difference = a[:, None] - b + (1 / (n - 1) + 1 / (m - 1)) * xy
+    slack = 1e-9 * float(np.abs(difference).max())
+    share = np.mean(difference > slack) + 0.5 * np.mean(np.abs(difference) <= slack)
+    return float(max(share, 0.5))
+
+
+@dataclass(frozen=True, eq=False)
+class TwoSampleResult(TestResult):
+    """Outcome of :func:`two_sample_test`.
+
+    Attributes:
+        mmd2: the squared MMD with ``kernel``, biased or not as asked.
+        x, y: the samples as numbers.
+        encoder: how tables became numbers.
+    """
+
+    mmd2: float = 0.0
+    x: np.ndarray = field(default_factory=lambda: np.empty((0, 1)), repr=False)
+    y: np.ndarray = field(default_factory=lambda: np.empty((0, 1)), repr=False)
+    encoder: Encoder = field(default_factory=Encoder, repr=False)
+    seed: int = field(default=0, repr=False)
+
+    @property
+    def embeddings(self) -> tuple[Embedding, Embedding]:
+        """The embeddings of the two samples with ``kernel``."""
+        return embed(self.x, self.kernel), embed(self.y, self.kernel)
+
+    def witness(self, points: Any) -> np.ndarray:
+        """``μ_x − μ_y`` at points (k, d): positive where x has more mass than y."""
+        from muhat.testing.samples import as_table
+
+        P = np.asarray(self.encoder.transform(as_table(points), "points"), dtype=np.float64)
+        mu, nu = self.embeddings
+        return np.asarray(mu(P)) - np.asarray(nu(P))
+
+    def columns(self, permutations: int | None = None) -> list[ColumnEffect]:
+        """What each column shows by itself, the strongest first.
+
+        Every column is tested alone, at three scales; p-values are adjusted for the number of columns by
+        the largest score in each permutation. A difference that lies in how columns go together need not
+        show in any.
+        """
+        rng = np.random.default_rng(self.seed)
+        permutations = min(len(self.null), 999) if permutations is None else permutations
+        x, y = (_some(s, COLUMN_ROWS // 2, rng) for s in (self.x, self.y))
+        Z, n, m = np.concatenate([x, y]), len(x), len(y)
+        names = column_names(self.encoder, Z.shape[1], "x")
+        V = label_permutations(n, m, permutations, rng) - np.float64(n / (n + m))
+        scores, effects = [], []
+        for j in range(Z.shape[1]):
+            kernels = _column_kernels(Z[:, [j]], j in self.encoder.categories)
+            if not kernels:  # a constant column shows nothing
+                scores.append(np.zeros(1 + permutations))
+                effects.append(0.5)
+                continue
+            forms = quadratic_forms(kernels, Z[:, [j]], V)
+            each = normal_scores(_unbiased(forms, V, n, m))
+            best = int(each[:, 0].argmax())
+            scores.append(normal_scores(fuse(each)[None])[0])
+            effects.append(_ranking(kernels[best], x[:, [j]], y[:, [j]], rng))
+        table = np.stack(scores)
+        largest = table[:, 1:].max(axis=0)
+        out = [
+            ColumnEffect(
+                name, effect, float((1 + np.count_nonzero(largest >= s[0] - 1e-9)) / (1 + permutations))
+            )
+            for name, effect, s in zip(names, effects, table, strict=True)
+        ]
+        order = np.argsort(-table[:, 0], kind="stable")
+        return [out[j] for j in order]
+
+    @property
+    def summary(self) -> str:
+        n, m = len(self.x), len(self.y)
+        found = "The samples differ" if self.pvalue <= 0.05 else "No difference was found"
+        return (
+            f"{found} ({n} and {m} rows; {self._how()}). A row of the first ranks above one of the second "
+            f"{100 * self.effect_size:.0f}% of the time (50% if they are alike)."
+        )
+
+    def plot(self) -> Figure:
+        from muhat.report.tests import two_sample
+
+        return two_sample(self)
+
+
+def _some(sample: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    return sample if len(sample) <= rows else sample[rng.choice(len(sample), rows, replace=False)]
+
+
+def _column_kernels(z: np.ndarray, categorical: bool) -> list[Kernel]:
+    if (z == z[0]).all():
+        return []
+    if categorical:
+        return [Delta()]
+    base = Gaussian("scaled").resolve(z)
+    return [base.replace(lengthscale=c * base.lengthscale) for c in (0.25, 1.0, 4.0)]  # type: ignore
