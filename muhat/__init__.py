@@ -19,7 +19,9 @@ from muhat.kernels import (
     RationalQuadratic,
     Rotation,
 )
+from muhat.learning import learn_kernel
 from muhat.models import ConditionalMean
+from muhat.testing import conditional_independence_test, discover, independence_test, two_sample_test
 
 __all__ = [
     "Cauchy",
@@ -43,8 +45,13 @@ __all__ = [
     "Rotation",
     "SingularSystem",
     "__version__",
+    "conditional_independence_test",
+    "discover",
     "embed",
+    "independence_test",
+    "learn_kernel",
     "load",
     "mmd",
     "save",
+    "two_sample_test",
 ]

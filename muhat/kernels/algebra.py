@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
+from functools import reduce
+from math import pi, prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,6 +69,14 @@ class Sum(_Pair):
         total = self.integral(d)
         return sum(part.integral(d) / total * part.variance(d) for part in (self.left, self.right))
 
+    def smoothed(self, d: int, sd: float | None = None) -> Kernel:
+        """Closed where the terms are Gaussians, by the integrals of all pairs of them."""
+        terms = [_gaussian_term(part, d) for part in self.parts]
+        if sd is not None or None in terms:
+            raise self._no("smoothing by itself", "it has one for sums of Gaussians under Lebesgue measure")
+        crossed = [_cross(a, b, d) for a in terms for b in terms]
+        return reduce(Sum, crossed)
+
     def gaussian_embedding(self, X: Array, mean: Array, cov: Array) -> Array:
         return self.left.gaussian_embedding(X, mean, cov) + self.right.gaussian_embedding(X, mean, cov)
 
@@ -102,6 +111,11 @@ class Product(_Pair):
         for part in parts:
             out[list(part.columns)] = part.kernel.variance(len(part.columns))
         return out
+
+    def smoothed(self, d: int, sd: float | None = None) -> Kernel:
+        scale, parts = self._factors(d, "smoothing by itself")
+        factors = [part.kernel.smoothed(len(part.columns), sd).on(part.columns) for part in parts]
+        return scale**2 * reduce(Product, factors)
 
     def gaussian_embedding(self, X: Array, mean: Array, cov: Array) -> Array:
         d = X.shape[1]
@@ -253,6 +267,9 @@ class Restricted(Kernel):
         inner = self._everything(d, "the variance of its density").variance(d)
         return inner[np.argsort(self.indices(d))]
 
+    def smoothed(self, d: int, sd: float | None = None) -> Kernel:
+        return self._everything(d, "smoothing by itself").smoothed(d, sd).on(self.columns)
+
     def gaussian_embedding(self, X: Array, mean: Array, cov: Array) -> Array:
         c = np.array(self.indices(X.shape[1]))
         xp = namespace(X, mean, cov)
@@ -265,6 +282,26 @@ class Restricted(Kernel):
         if sorted(self.indices(d)) != list(range(d)):
             raise self._no(fact, "it does not depend on every column; multiply it by a kernel on the others")
         return self.kernel
+
+
+def _gaussian_term(kernel: Kernel, d: int) -> tuple[Any, Array] | None:
+    """``(a, ℓ)`` of a term ``a · Gaussian(ℓ)``, ℓ as a vector (d,); None for any other kernel."""
+    from muhat.kernels.stationary import Gaussian
+
+    if isinstance(kernel, Scaled):
+        inner = _gaussian_term(kernel.kernel, d)
+        return inner and (kernel.scale * inner[0], inner[1])
+    return (1.0, kernel._lengthscales(d)) if isinstance(kernel, Gaussian) else None
+
+
+def _cross(first: Any, second: Any, d: int) -> Kernel:
+    """``∫ a k₁(x, u) b k₂(u, y) du`` of two Gaussian terms: a Gaussian whose squared ℓ add up."""
+    from muhat.kernels.stationary import Gaussian
+
+    (a, l1), (b, l2) = first, second
+    xp = namespace(a, b, l1, l2)
+    total = xp.sqrt(l1**2 + l2**2)
+    return (a * b * (2 * pi) ** (d / 2) * (l1 * l2 / total).prod()) * Gaussian(total)
 
 
 def _column(column: Any) -> Any:

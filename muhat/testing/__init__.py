@@ -1,1 +1,21 @@
 """Tests of difference, dependence and conditional dependence; causal graphs."""
+
+from muhat.testing.conditional import ConditionalResult, conditional_independence_test
+from muhat.testing.discover import discover
+from muhat.testing.graph import CausalGraph
+from muhat.testing.independence import IndependenceResult, independence_test
+from muhat.testing.result import ColumnEffect, TestResult
+from muhat.testing.two_sample import TwoSampleResult, two_sample_test
+
+__all__ = [
+    "CausalGraph",
+    "ColumnEffect",
+    "ConditionalResult",
+    "IndependenceResult",
+    "TestResult",
+    "TwoSampleResult",
+    "conditional_independence_test",
+    "discover",
+    "independence_test",
+    "two_sample_test",
+]

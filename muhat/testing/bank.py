@@ -62,9 +62,7 @@ def _columns(Z: np.ndarray, encoder: Encoder) -> tuple[list[int], list[int]]:
     """The categorical columns, and the numeric ones that vary."""
     categorical = sorted(encoder.categories)
     sd = Z.std(axis=0)
-    varies = [
-        j for j in range(Z.shape[1]) if j not in categorical and sd[j] > 1e-14 * np.abs(Z[:, j].mean())
-    ]
+    varies = [j for j in range(Z.shape[1]) if j not in categorical and sd[j] > 1e-14 * np.abs(Z[:, j].mean())]
     return categorical, varies
 
 
@@ -83,7 +81,9 @@ def _scales(
     return np.geomspace(low * ends[0], high * ends[1], count)
 
 
-def _with_categories(kernels: list[Kernel], varies: list[int], categorical: list[int], d: int) -> list[Kernel]:
+def _with_categories(
+    kernels: list[Kernel], varies: list[int], categorical: list[int], d: int
+) -> list[Kernel]:
     """Kernels of the numbers, each times a Delta on every category, where there are such columns."""
     whole = not categorical and len(varies) == d
     out = []
@@ -110,7 +110,9 @@ def _of_categories(categorical: list[int]) -> list[Kernel]:
     return out
 
 
-def two_sample_bank(Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, count: int = 10) -> list[Kernel]:
+def two_sample_bank(
+    Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, count: int = 10
+) -> list[Kernel]:
     """Gaussian and Laplace kernels at ``count`` scales each, and two of second moments.
 
     The columns are brought to unit variance. Scales run over those of the data, so that differences at
@@ -129,14 +131,12 @@ def two_sample_bank(Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, c
     whole = len(varies) == Z.shape[1]
     moments: list[Kernel] = [Standardized(Polynomial(2, 0.0)), Standardized(SquaredNorm())]
     moments = [k if whole else k.on(varies) for k in moments]
-    return (
-        out
-        + _with_categories(local, varies, categorical, Z.shape[1])
-        + [k.resolve(Z) for k in moments]
-    )
+    return out + _with_categories(local, varies, categorical, Z.shape[1]) + [k.resolve(Z) for k in moments]
 
 
-def dependence_bank(Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, count: int = 4) -> list[Kernel]:
+def dependence_bank(
+    Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, count: int = 4
+) -> list[Kernel]:
     """Gaussian kernels at ``count`` scales and a linear one, columns brought to unit variance."""
     categorical, varies = _columns(Z, encoder)
     out = _of_categories(categorical)

@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Up to this many rows permuted Gram matrices are summed entry by entry; beyond, by factors.
-DENSE_ROWS = 600
+DENSE_ROWS = 300
 # Factors leave out at most this share of the trace of a Gram matrix, unless they reach the largest rank.
 TOLERANCE = 1e-4
 RANK = 400
+# Factors that leave out no more than this share are complete.
+COMPLETE = 1e-9
+# Multiplications that cost as much as moving one entry of a permuted matrix.
+GATHER = 60
 
 
 def independence_test(
@@ -53,7 +57,7 @@ def independence_test(
 ) -> IndependenceResult:
     """Test whether two variables are independent, by HSIC [G08].
 
-    The statistic is the biased HSIC, ``tr(KHLH)/n²``. Beyond 600 rows it is computed from incomplete
+    The statistic is the biased HSIC, ``tr(KHLH)/n²``. Beyond 300 rows it is computed from incomplete
     Cholesky factors that leave out at most 10⁻⁴ of the trace or reach rank 400 (shared by the kernels of a
     side); the level is exact for the kernels so truncated, and ``error`` is what the truncation costs.
 
@@ -73,8 +77,8 @@ def independence_test(
         random_state: seed.
 
     Returns:
-        Result with ``statistic``, ``pvalue``, ``null``, ``kernel`` (of x and of y), ``effect_size`` (HSIC as a
-        share of its largest possible value, less what chance gives: 0 to 1), ``witness(x, y)``,
+        Result with ``statistic``, ``pvalue``, ``null``, ``kernel`` (of x and of y), ``effect_size`` (HSIC as
+        a share of its largest possible value, less what chance gives: 0 to 1), ``witness(x, y)``,
         ``columns()``, ``plot()`` and ``summary``.
     """
     check_choice(method, "method", METHODS)
@@ -124,12 +128,7 @@ def independence_test(
             values = np.stack([hadamard_forms(k, l, X, Y, W) for k, l in pairs])
         else:
             orders = row_permutations(n, permutations, rng)
-            exact = n <= DENSE_ROWS or isinstance(as_representation(representation), Exact)
-            exact = exact and not (representation is None and n > DENSE_ROWS)
-            if exact and not isinstance(sides[0][0], FeatureKernel):
-                values = _dense(sides[0], sides[1], X, Y, orders)
-            else:
-                values = _factored(sides[0], sides[1], X, Y, orders)
+            values = _permuted(sides[0], sides[1], X, Y, orders, representation)
         values = values / n**2
         series = values[0]
         if len(pairs) > 1:
@@ -141,6 +140,8 @@ def independence_test(
         mean, _ = permutation_mean_variance(a, b)
         if method == "permutation":
             error = value / n**2 - float(values[best, 0])
+        if len(pairs) == 1:
+            statistic = value / n**2
     top = float(np.sqrt(a.square * b.square))
     effect = float(np.clip((value - mean) / (top - mean), 0.0, 1.0)) if top > mean else 0.0
     return IndependenceResult(
@@ -168,10 +169,39 @@ def centred_gram(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     return K - mean - mean[:, None] + mean.mean()
 
 
+def _permuted(
+    kernels_x: list[Kernel],
+    kernels_y: list[Kernel],
+    X: np.ndarray,
+    Y: np.ndarray,
+    orders: np.ndarray,
+    representation: Any,
+) -> np.ndarray:
+    """``tr(HKH PLPᵀ)`` for every pair of kernels and every permutation, (pairs, 1 + permutations)."""
+    n = len(X)
+    if representation is not None and not isinstance(as_representation(representation), Exact):
+        return _factored(
+            *([centred_factor(k, Z) for k in ks] for ks, Z in ((kernels_x, X), (kernels_y, Y))), orders
+        )
+    if n > DENSE_ROWS and representation is None:
+        left = [centred_factor(k, X, rank=max(64, RANK // len(kernels_x))) for k in kernels_x]
+        right = [centred_factor(k, Y, rank=max(64, RANK // len(kernels_y))) for k in kernels_y]
+        return _factored(left, right, orders)
+    # Exact: by entries, or by complete factors where these are so few that products are cheaper.
+    left, right = (
+        [centred_factor(k, Z, COMPLETE, n, np.float64) for k in ks] if n <= DENSE_ROWS else []
+        for ks, Z in ((kernels_x, X), (kernels_y, Y))
+    )
+    products = 2 * n * sum(f.shape[1] for f in left) * sum(f.shape[1] for f in right)
+    if left and products < GATHER * n**2 * len(kernels_y):
+        return _factored(left, right, orders)
+    return _dense(kernels_x, kernels_y, X, Y, orders)
+
+
 def _dense(
     kernels_x: list[Kernel], kernels_y: list[Kernel], X: np.ndarray, Y: np.ndarray, orders: np.ndarray
 ) -> np.ndarray:
-    """``tr(HKH PLPᵀ)`` for every pair of kernels and every permutation, entry by entry."""
+    """Permuted traces entry by entry."""
     n = len(X)
     dtype = np.float64 if n <= DENSE_ROWS else np.float32
     left = np.stack([centred_gram(k, X).astype(dtype).ravel() for k in kernels_x])
@@ -193,12 +223,8 @@ def _dense(
     return out.reshape(-1, len(orders))
 
 
-def _factored(
-    kernels_x: list[Kernel], kernels_y: list[Kernel], X: np.ndarray, Y: np.ndarray, orders: np.ndarray
-) -> np.ndarray:
-    """The same as ``‖Φᵀ P Ψ‖²`` by centred factors."""
-    left = [centred_factor(k, X, rank=max(64, RANK // len(kernels_x))) for k in kernels_x]
-    right = [centred_factor(k, Y, rank=max(64, RANK // len(kernels_y))) for k in kernels_y]
+def _factored(left: list[np.ndarray], right: list[np.ndarray], orders: np.ndarray) -> np.ndarray:
+    """Permuted traces as ``‖Φᵀ P Ψ‖²``, by centred factors of every kernel."""
     Phi = np.concatenate(left, axis=1)
     Psi = np.concatenate(right, axis=1)
     split_x = np.cumsum([0, *(a.shape[1] for a in left)])[:-1]
@@ -217,9 +243,9 @@ def _factored(
 
 
 def centred_factor(
-    kernel: Kernel, X: np.ndarray, tolerance: float = TOLERANCE, rank: int = RANK
+    kernel: Kernel, X: np.ndarray, tolerance: float = TOLERANCE, rank: int = RANK, dtype: Any = np.float32
 ) -> np.ndarray:
-    """``Φ`` (n, p) with ``ΦΦᵀ ≤ HKH``, in single precision: principal components of the features.
+    """``Φ`` (n, p) with ``ΦΦᵀ ≤ HKH``: principal components of the features.
 
     The features are those of the kernel, or come from incomplete Cholesky.
     """
@@ -232,7 +258,7 @@ def centred_factor(
     # The smallest components that together stay within the tolerance go.
     total = float(values.sum()) + rest
     dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0.0)), 0.5 * tolerance * total))
-    return (Phi @ vectors[:, dropped:][:, ::-1]).astype(np.float32)
+    return (Phi @ vectors[:, dropped:][:, ::-1]).astype(dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +316,7 @@ class IndependenceResult(TestResult):
                     continue
                 alone = Encoder(None, {0: encoder.categories[j]} if j in encoder.categories else {})
                 kernels = choose_kernels("median", column, alone, rng, "dependence")
-                values = _factored(kernels, across, column, other, orders)
+                values = _permuted(kernels, across, column, other, orders, None)
                 scores.append(normal_scores(values)[0])
                 value, a, b = cross_moments(kernels[0], across[0], column, other)
                 mean, _ = permutation_mean_variance(a, b)
@@ -310,8 +336,8 @@ class IndependenceResult(TestResult):
     def summary(self) -> str:
         found = "depend on each other" if self.pvalue <= 0.05 else "show no dependence"
         return (
-            f"The variables {found} ({len(self.x)} rows; {self._how()}). Strength {self.effect_size:.2f} on a "
-            "scale from 0, independent, to 1, one determines the other."
+            f"The variables {found} ({len(self.x)} rows; {self._how()}). Strength {self.effect_size:.2f} on "
+            "a scale from 0, independent, to 1, one determines the other."
         )
 
     def plot(self) -> Figure:

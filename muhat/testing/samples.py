@@ -54,5 +54,5 @@ def column_names(encoder: Encoder, d: int, prefix: str) -> list[str]:
 
 def refuse_constant(Z: np.ndarray, what: str) -> None:
     """Raise when every row is the same."""
-    if len(Z) and (Z == Z[0]).all():
+    if len(Z) and (Z[0] == Z).all():
         raise ValueError(f"every row of {what} is the same: there is nothing to test.")

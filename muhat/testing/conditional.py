@@ -1,0 +1,292 @@
+"""Do two variables depend on each other once a third is known?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muhat import _threads
+from muhat._tables import Encoder
+from muhat._validation import as_generator, check_choice, check_count, check_same_rows
+from muhat.kernels.base import Kernel
+from muhat.kernels.default import default_kernel, resolve_kernel
+from muhat.kernels.delta import Delta
+from muhat.kernels.stationary import Gaussian
+from muhat.learning.leave_one_out import stretch
+from muhat.testing.forms import BLOCK_ELEMENTS
+from muhat.testing.independence import centred_factor, independence_test
+from muhat.testing.nulls import gamma_null, permutation_pvalue
+from muhat.testing.result import TestResult
+from muhat.testing.samples import as_sample, refuse_constant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+METHODS = ("kci", "residual")
+NULLS = ("bootstrap", "gamma")
+# Features of a variable: at most this many, or as many as leave out this share of the trace.
+RANK, TOLERANCE = 150, 1e-3
+# Features of one column of z in sums over columns; features of x that are multiplied by z.
+ADDITIVE_RANK, INTERACTING = 60, 10
+# What the regressions on z choose from: scales of the kernel of z, and regularisers.
+SCALES = (0.5, 1.0, 2.0)
+REGULARISERS = tuple(np.geomspace(1e-7, 1e-1, 13))
+
+
+class Smoother:
+    """Ridge regressions on z: what z says of any other variable, and what is left of it.
+
+    Kernels of z as a whole at several scales, and sums of kernels of its single columns (which find what
+    few columns do among many), each with a range of regularisers: for every feature that is regressed, the
+    pair with the least leave-one-out error is taken. All is done in principal components.
+
+    Args:
+        kernel: of z, with nothing left open.
+        Z: the rows, (n, d).
+        encoder: which columns are categories.
+    """
+
+    def __init__(self, kernel: Kernel, Z: np.ndarray, encoder: Encoder | None = None) -> None:
+        self.kernel, self.Z, self.encoder = kernel, Z, encoder or Encoder()
+
+    @cached_property
+    def components(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For every kernel, orthonormal components U (n, r) and their squared lengths (r,)."""
+        d = self.Z.shape[1]
+        features = [
+            _components(stretch(self.kernel, np.full(d, scale)), self.Z, 2 * RANK) for scale in SCALES
+        ]
+        if d > 1:
+            features += [self._additive(scale) for scale in SCALES]
+        out = []
+        for Theta in features:
+            U, lengths, _ = np.linalg.svd(Theta, full_matrices=False)
+            kept = lengths > 1e-6 * lengths[0]
+            out.append((U[:, kept], lengths[kept] ** 2))
+        return out
+
+    def _additive(self, scale: float) -> np.ndarray:
+        columns = []
+        for j in range(self.Z.shape[1]):
+            z = self.Z[:, [j]]
+            if (z == z[0]).all():
+                continue
+            kernel = Delta() if j in self.encoder.categories else Gaussian(scale * float(z.std()))
+            columns.append(_components(kernel, z, ADDITIVE_RANK))
+        return np.hstack(columns) / np.sqrt(len(columns))
+
+    def residuals(self, F: np.ndarray) -> np.ndarray:
+        """``F`` (n, p) less its regressions on z: ``(I − K(K + nλI)⁻¹) F``, centred."""
+        n = len(F)
+        F = F - F.mean(axis=0)
+        best, out = np.full(F.shape[1], np.inf), F.copy()
+        for U, lengths in self.components:
+            projected, squares = U.T @ F, U**2
+            for reg in REGULARISERS:
+                shrink = lengths / (lengths + n * reg)
+                left = F - U @ (shrink[:, None] * projected)
+                free = 1 - squares @ shrink - 1 / n  # 1 − the leverage of each row, with the intercept
+                loss = np.mean((left / np.maximum(free, 1e-6)[:, None]) ** 2, axis=0)
+                better = loss < best
+                best[better] = loss[better]
+                out[:, better] = left[:, better]
+        return out
+
+
+def _components(kernel: Kernel, Z: np.ndarray, rank: int) -> np.ndarray:
+    return centred_factor(kernel, Z, TOLERANCE / 10, rank, np.float64)
+
+
+def variable_features(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Centred features of a variable, (n, p)."""
+    return centred_factor(kernel, X, TOLERANCE, RANK, np.float64)
+
+
+def interactions(Phi: np.ndarray, Z: np.ndarray, encoder: Encoder) -> np.ndarray:
+    """Features of (x, z): those of x, and the leading ones times each column of z.
+
+    They belong to the kernel ``k(x, x') (1 + aᵀa'/d)``, a being z in units of its spread: x and y may
+    depend on each other one way where z is low and the opposite way where it is high. With a narrower
+    kernel of z (that of [Z11] is a Gaussian) the regressions on z leave so much of it that the test loses
+    its level.
+    """
+    A = numeric(Z, encoder) / np.sqrt(Z.shape[1])
+    leading = Phi[:, :INTERACTING]
+    return np.hstack([Phi, *(leading * A[:, [j]] for j in range(A.shape[1]))])
+
+
+def product_forms(Phi: np.ndarray, Psi: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """``wᵀMw`` for every row w of ``W`` (B, n), with ``M = ΦΦᵀ ∘ ΨΨᵀ``; and ``tr M`` and ``‖M‖²``."""
+    n = len(Phi)
+    parts: list[tuple[np.ndarray, float]] = []
+    trace = float(((Phi**2).sum(axis=1) * (Psi**2).sum(axis=1)).sum())
+
+    def work(rows: slice) -> None:
+        M = (Phi[rows] @ Phi.T) * (Psi[rows] @ Psi.T)
+        parts.append((((W @ M.T) * W[:, rows]).sum(axis=1), float(np.vdot(M, M))))
+
+    _threads.run_blocks(work, _threads.row_blocks(n, n, BLOCK_ELEMENTS // 2))
+    return np.sum([p[0] for p in parts], axis=0), trace, float(sum(p[1] for p in parts))
+
+
+def kci(
+    Phi: np.ndarray, Psi: np.ndarray, null: str, draws: int, rng: np.random.Generator
+) -> tuple[float, float, np.ndarray]:
+    """KCI from residual features of (x, z) and of y given z [Z11]: statistic, p-value and null.
+
+    The statistic is ``‖Φᵀ Ψ‖²/n²``, the HSIC of the residuals. Under the null, ``Σᵢ φᵢ ⊗ ψᵢ`` is a sum of
+    n terms of mean 0, so random signs on the terms draw from its distribution; the gamma approximation
+    has the mean and variance of the same weighted sum of χ² [Z11, Prop. 5].
+    """
+    n = len(Phi)
+    W = np.ones((1 + (draws if null == "bootstrap" else 0), n))
+    W[1:] = rng.choice([-1.0, 1.0], size=(len(W) - 1, n))
+    values, trace, square = product_forms(Phi, Psi, W)
+    if null == "bootstrap":
+        return float(values[0] / n**2), permutation_pvalue(values), values[1:] / n**2
+    from scipy.stats import gamma
+
+    shape, scale, quantiles = gamma_null(trace / n**2, 2 * square / n**4)
+    statistic = float(values[0] / n**2)
+    return statistic, float(gamma.sf(statistic, shape, scale=scale)), quantiles
+
+
+def conditional_independence_test(
+    x: Any,
+    y: Any,
+    z: Any,
+    kernel_x: Any = None,
+    kernel_y: Any = None,
+    kernel_z: Any = None,
+    method: str = "kci",
+    *,
+    null: str = "bootstrap",
+    permutations: int = 999,
+    random_state: Any = None,
+) -> ConditionalResult:
+    """Test whether x and y are independent given z.
+
+    Args:
+        x: rows, (n, d): an array or frame; a vector is one column.
+        y: the rows that go with them.
+        z: the rows of what is known.
+        kernel_x, kernel_y, kernel_z: kernels; None for a Gaussian at the median distance with a factor for
+            each category. That of z is stretched to the scale with the least leave-one-out error.
+        method: ``"kci"``: HSIC between the residuals of kernel features, which sees every way x and y may
+            depend given z [Z11]; ``"residual"``: HSIC between the residuals of x and of y themselves after
+            regression on z [F16, §5], stronger where z acts by adding to x and to y, and blind to how it
+            changes their spread.
+        null: of KCI: ``"bootstrap"``, random signs, or ``"gamma"``, faster. The residual test permutes.
+        permutations: how many, or draws of the bootstrap.
+        random_state: seed.
+
+    Returns:
+        Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (normalised HSIC of the
+        residuals, less what chance gives: 0 to 1), ``plot()`` and ``summary``.
+    """
+    check_choice(method, "method", METHODS)
+    check_choice(null, "null", NULLS)
+    permutations = check_count(permutations, "permutations", 19)
+    encoder_x, X = as_sample(x, "x", 10)
+    encoder_y, Y = as_sample(y, "y", 10)
+    encoder_z, Z = as_sample(z, "z", 10)
+    check_same_rows(X, Y, "x", "y")
+    check_same_rows(X, Z, "x", "z")
+    for A, name in ((X, "x"), (Y, "y"), (Z, "z")):
+        refuse_constant(A, name)
+    rng = as_generator(random_state)
+    k_x, k_y, k_z = (
+        _one_kernel(k, A, encoder, name)
+        for k, A, encoder, name in (
+            (kernel_x, X, encoder_x, "kernel_x"),
+            (kernel_y, Y, encoder_y, "kernel_y"),
+            (kernel_z, Z, encoder_z, "kernel_z"),
+        )
+    )
+    smoother = Smoother(k_z, Z, encoder_z)
+    if method == "residual":
+        left, right = (
+            smoother.residuals(numeric(A, encoder)) for A, encoder in ((X, encoder_x), (Y, encoder_y))
+        )
+        inner = independence_test(left, right, permutations=permutations, random_state=rng)
+        statistic, pvalue, sample, effect = inner.statistic, inner.pvalue, inner.null, inner.effect_size
+        kernels: tuple[Any, ...] = inner.kernels
+        best = inner.best
+    else:
+        Phi = smoother.residuals(interactions(variable_features(k_x, X), Z, encoder_z))
+        Psi = smoother.residuals(variable_features(k_y, Y))
+        statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng)
+        left, right = Phi[:, :1], Psi[:, :1]
+        effect = _strength(Phi, Psi)
+        kernels, best = ((k_x, k_y, k_z),), 0
+    return ConditionalResult(
+        statistic=statistic,
+        pvalue=pvalue,
+        null=sample,
+        effect_size=effect,
+        method="gamma" if null == "gamma" and method == "kci" else "permutation",
+        kernels=kernels,
+        best=best,
+        test=method,
+        residuals=(left, right),
+    )
+
+
+def _one_kernel(kernel: Any, A: np.ndarray, encoder: Encoder, name: str) -> Kernel:
+    if kernel is None or (isinstance(kernel, str) and kernel == "median"):
+        return default_kernel(A, encoder)
+    return resolve_kernel(kernel, A, encoder, name)
+
+
+def numeric(A: np.ndarray, encoder: Encoder) -> np.ndarray:
+    """The columns as numbers of unit variance, a category as one indicator for each of its values."""
+    out = []
+    for j in range(A.shape[1]):
+        if j in encoder.categories:
+            out.append((A[:, [j]] == np.unique(A[:, j])).astype(np.float64))
+        else:
+            out.append(A[:, [j]])
+    F = np.hstack(out)
+    sd = F.std(axis=0)
+    return (F - F.mean(axis=0))[:, sd > 0] / sd[sd > 0]
+
+
+def _strength(Phi: np.ndarray, Psi: np.ndarray) -> float:
+    """``‖ΦᵀΨ‖² / (‖ΦᵀΦ‖ ‖ΨᵀΨ‖)``, less its mean over permutations."""
+    n = len(Phi)
+    value = float(((Phi.T @ Psi) ** 2).sum())
+    chance = float((Phi**2).sum() * (Psi**2).sum()) / (n - 1)
+    top = float(np.linalg.norm(Phi.T @ Phi) * np.linalg.norm(Psi.T @ Psi))
+    return float(np.clip((value - chance) / (top - chance), 0.0, 1.0)) if top > chance else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalResult(TestResult):
+    """Outcome of :func:`conditional_independence_test`.
+
+    Attributes:
+        test: "kci" or "residual".
+        residuals: what is left of x and of y given z; of KCI the first feature of each.
+    """
+
+    test: str = "kci"
+    residuals: tuple[np.ndarray, np.ndarray] = field(
+        default_factory=lambda: (np.empty((0, 1)), np.empty((0, 1))), repr=False
+    )
+
+    @property
+    def summary(self) -> str:
+        found = "depend on each other given z" if self.pvalue <= 0.05 else "show no dependence given z"
+        how = {"kci": "kernel conditional independence", "residual": "HSIC of residuals"}[self.test]
+        return (
+            f"The variables {found} ({len(self.residuals[0])} rows; {how}; {self._how()}). Strength "
+            f"{self.effect_size:.2f} on a scale from 0 to 1."
+        )
+
+    def plot(self) -> Figure:
+        from muhat.report.tests import conditional
+
+        return conditional(self)
