@@ -26,12 +26,12 @@ def normal_scores(values: np.ndarray, null: slice = slice(None)) -> np.ndarray:
     return np.where(varies, 3 * np.sqrt(shape) * (np.cbrt(ratio) - 1 + 1 / (9 * shape)), 0.0)
 
 
-def fuse(scores: np.ndarray) -> np.ndarray:
+def fuse(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """One statistic from normal scores (kernels, 1 + B): minus the log of the harmonic mean p-value.
 
-    A soft maximum over the kernels [WIL19]; its null is that of the columns, so no bound for dependent
-    kernels is paid.
+    A soft maximum over the kernels [WIL19], with weights that sum to 1; its null is that of the columns, so
+    no bound for dependent kernels is paid.
     """
     from scipy.special import log_ndtr, logsumexp
 
-    return logsumexp(-log_ndtr(-scores), axis=0) - np.log(len(scores))
+    return logsumexp(-log_ndtr(-scores), axis=0, b=weights[:, None])

@@ -17,15 +17,17 @@ from muhat.kernels.standard import SquaredNorm, Standardized
 from muhat.kernels.stationary import Gaussian, Laplace
 
 NAMES = ("aggregate", "median", "learn")
-# Distances that set the range of scales are taken among this many rows, drawn at random: rows at fixed
-# places would not be exchangeable with the others.
-SCALE_ROWS = 700
+# Distances that set the scales are taken among this many rows, drawn at random: rows at fixed places would
+# not be exchangeable with the others.
+SCALE_ROWS = 600
+# Share of the weight on the scale of detail, for smooth and for clumped samples (see `detail`).
+SMOOTH, CLUMPED = 0.4, 0.9
 
 
 def choose_kernels(
     kernel: Any, Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, bank: str, name: str = "kernel"
-) -> list[Kernel]:
-    """The kernels that ``kernel`` asks for, with nothing left open: one, or several to be aggregated.
+) -> tuple[list[Kernel], np.ndarray]:
+    """The kernels that ``kernel`` asks for, with nothing left open, and their weights when aggregated.
 
     All are chosen from the rows ``Z`` (N, d) without regard to what is tested (the sample a row came
     from, the row it is paired with), so that permutation tests keep their level.
@@ -34,9 +36,9 @@ def choose_kernels(
         return two_sample_bank(Z, encoder, rng) if bank == "two-sample" else dependence_bank(Z, encoder, rng)
     if isinstance(kernel, str):
         if kernel == "median":
-            return [default_kernel(Z, encoder)]
+            return _even([default_kernel(Z, encoder)])
         if kernel == "learn":
-            return [_learned(Z, encoder, rng)]
+            return _even([_learned(Z, encoder, rng)])
         raise ValueError(
             f"{name} must be one of {', '.join(map(repr, NAMES))}, a kernel or a list of kernels, "
             f"got {kernel!r}."
@@ -44,8 +46,12 @@ def choose_kernels(
     if isinstance(kernel, (list, tuple)):
         if not kernel:
             raise ValueError(f'{name} is an empty list: give at least one kernel, or "aggregate".')
-        return [resolve_kernel(k, Z, encoder, f"{name}[{i}]") for i, k in enumerate(kernel)]
-    return [resolve_kernel(kernel, Z, encoder, name)]
+        return _even([resolve_kernel(k, Z, encoder, f"{name}[{i}]") for i, k in enumerate(kernel)])
+    return _even([resolve_kernel(kernel, Z, encoder, name)])
+
+
+def _even(kernels: list[Kernel]) -> tuple[list[Kernel], np.ndarray]:
+    return kernels, np.full(len(kernels), 1 / len(kernels))
 
 
 def _learned(Z: np.ndarray, encoder: Encoder, rng: np.random.Generator) -> Kernel:
@@ -66,19 +72,38 @@ def _columns(Z: np.ndarray, encoder: Encoder) -> tuple[list[int], list[int]]:
     return categorical, varies
 
 
-def _scales(
-    A: np.ndarray, metric: str, low: float, high: float, count: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Scales from ``low`` times the 5% quantile of the distances to ``high`` times the 95% one."""
-    from scipy.spatial.distance import pdist
+def _standardised(
+    Z: np.ndarray, varies: list[int], rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The spread of each column that varies, and some rows in units of it."""
+    sd = Z[:, varies].std(axis=0)
+    some = Z if len(Z) <= SCALE_ROWS else Z[rng.choice(len(Z), SCALE_ROWS, replace=False)]
+    return sd, some[:, varies] / sd
 
-    some = A[rng.choice(len(A), SCALE_ROWS, replace=False)] if len(A) > SCALE_ROWS else A
-    distances = pdist(some, metric)  # type: ignore[arg-type]
-    positive = distances[distances > 0]
-    if not len(positive):
-        positive = np.ones(1)
-    ends = np.quantile(positive, [0.05, 0.95])
-    return np.geomspace(low * ends[0], high * ends[1], count)
+
+def detail(A: np.ndarray) -> tuple[float, float]:
+    """The scale of detail of rows ``A`` (n, d), and how clumped they are.
+
+    The scale is the width of the Gaussian kernel density with the greatest leave-one-out likelihood (rows
+    that coincide do not count as neighbours). The second number compares it with the width that would be
+    best were the rows normal: about 1 for smooth samples, small for clusters and other fine structure.
+    """
+    from scipy.spatial.distance import pdist, squareform
+    from scipy.special import logsumexp
+
+    n, d = A.shape
+    squares = pdist(A, "sqeuclidean")
+    positive = squares[squares > 0]
+    normal = float((4 / (d + 2) / n) ** (1 / (d + 4)))
+    if len(positive) < 2:
+        return normal, 1.0
+    widths = np.sqrt(np.median(positive)) * np.geomspace(0.02, 1.0, 16)
+    S = squareform(np.where(squares > 0, squares, np.inf))
+    np.fill_diagonal(S, np.inf)
+    S = S[np.isfinite(S).any(axis=1)]
+    scores = [logsumexp(-S / (2 * h * h), axis=1).mean() - d * np.log(h) for h in widths]
+    best = float(widths[int(np.argmax(scores))])
+    return best, best / normal
 
 
 def _with_categories(
@@ -111,47 +136,62 @@ def _of_categories(categorical: list[int]) -> list[Kernel]:
 
 
 def two_sample_bank(
-    Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, count: int = 10
-) -> list[Kernel]:
-    """Gaussian and Laplace kernels at ``count`` scales each, and two of second moments.
+    Z: np.ndarray, encoder: Encoder, rng: np.random.Generator
+) -> tuple[list[Kernel], np.ndarray]:
+    """Gaussian and Laplace kernels at the scale of detail and at that of the whole, and second moments.
 
-    The columns are brought to unit variance. Scales run over those of the data, so that differences at
-    any scale are seen; the kernel (aᵀb)² sees covariances and ‖a‖²‖b‖² the overall spread, which in many
-    dimensions no local kernel does.
+    The columns are brought to unit variance. The kernel (aᵀb)² sees covariances and ‖a‖²‖b‖² the overall
+    spread, which in many dimensions no local kernel does. Where the rows are clumped, differences are
+    looked for mostly at the scale of the clumps.
     """
     categorical, varies = _columns(Z, encoder)
-    out = _of_categories(categorical)
+    categories = _of_categories(categorical)
     if not varies:
-        return out or [default_kernel(Z, encoder)]
-    sd = Z[:, varies].std(axis=0)
-    A = (Z[:, varies] - Z[:, varies].mean(axis=0)) / sd
-    local: list[Kernel] = []
-    for family, metric in ((Gaussian, "euclidean"), (Laplace, "cityblock")):
-        local += [family(c * sd) for c in _scales(A, metric, 0.25, 2.0, count, rng)]
-    whole = len(varies) == Z.shape[1]
+        return _even(categories or [default_kernel(Z, encoder)])
+    from scipy.spatial.distance import pdist
+
+    sd, A = _standardised(Z, varies, rng)
+    distances = pdist(A)
+    distances = distances[distances > 0]
+    median, far = np.quantile(distances, [0.5, 0.95])
+    across = float(np.median(pdist(A, "cityblock"))) / float(np.median(distances))  # ℓ1 against ℓ2
+    fine, clumped = detail(A)
+    local: list[Kernel] = [Gaussian(c * fine * sd) for c in (1, 2)]
+    local += [Laplace(c * across * fine * sd) for c in (1, 2)]
+    wide: list[Kernel] = [Gaussian(c * sd) for c in np.geomspace(median / 2, 2 * far, 3)]
+    wide += [Laplace(across * median * sd)]
     moments: list[Kernel] = [Standardized(Polynomial(2, 0.0)), Standardized(SquaredNorm())]
-    moments = [k if whole else k.on(varies) for k in moments]
-    return out + _with_categories(local, varies, categorical, Z.shape[1]) + [k.resolve(Z) for k in moments]
+    if len(varies) < Z.shape[1]:
+        moments = [k.on(varies) for k in moments]
+    moments = [k.resolve(Z) for k in moments]
+    share = float(np.interp(clumped, [0.3, 0.7], [CLUMPED, SMOOTH]))
+    groups = (
+        (_with_categories(local, varies, categorical, Z.shape[1]), share),
+        (_with_categories(wide, varies, categorical, Z.shape[1]) + categories, (1 - share) * 2 / 3),
+        (moments, (1 - share) / 3),
+    )
+    kernels = [k for group, _ in groups for k in group]
+    weights = np.concatenate([np.full(len(group), w / len(group)) for group, w in groups])
+    return kernels, weights
 
 
 def dependence_bank(
-    Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, count: int = 4
-) -> list[Kernel]:
-    """Gaussian kernels at ``count`` scales and a linear one, columns brought to unit variance."""
+    Z: np.ndarray, encoder: Encoder, rng: np.random.Generator
+) -> tuple[list[Kernel], np.ndarray]:
+    """Gaussian kernels from the scale of near rows to that of far ones, and a linear one."""
     categorical, varies = _columns(Z, encoder)
-    out = _of_categories(categorical)
+    categories = _of_categories(categorical)
     if not varies:
-        return out or [default_kernel(Z, encoder)]
-    sd = Z[:, varies].std(axis=0)
-    A = (Z[:, varies] - Z[:, varies].mean(axis=0)) / sd
-    local: list[Kernel] = [Gaussian(c * sd) for c in _scales(A, "euclidean", 0.5, 1.0, count, rng)]
+        return _even(categories or [default_kernel(Z, encoder)])
+    from scipy.spatial.distance import pdist
+
+    sd, A = _standardised(Z, varies, rng)
+    distances = pdist(A)
+    near, far = np.quantile(distances[distances > 0], [0.05, 0.95])
+    local: list[Kernel] = [Gaussian(c * sd) for c in np.geomspace(near / 2, far, 4)]
     linear: Kernel = Standardized(Linear())
-    whole = len(varies) == Z.shape[1]
-    return (
-        out
-        + _with_categories(local, varies, categorical, Z.shape[1])
-        + [(linear if whole else linear.on(varies)).resolve(Z)]
-    )
+    linear = linear if len(varies) == Z.shape[1] else linear.on(varies)
+    return _even([*categories, *_with_categories(local, varies, categorical, Z.shape[1]), linear.resolve(Z)])
 
 
 def is_moment(kernel: Kernel) -> bool:

@@ -183,7 +183,7 @@ def _residual(
     def single(i: int, S: tuple[int, ...]) -> Any:
         return choose_kernels(
             kernel or "median", residual(i, S), Encoder(), np.random.default_rng(seed), "dependence"
-        )[0]
+        )[0][0]
 
     def pvalue(i: int, j: int, S: tuple[int, ...]) -> float:
         x, y = residual(i, S), residual(j, S)

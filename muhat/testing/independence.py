@@ -98,7 +98,7 @@ def independence_test(
     for choice, Z, encoder, name in zip(
         choices, (X, Y), (encoder_x, encoder_y), ("kernel_x", "kernel_y"), strict=True
     ):
-        kernels = choose_kernels(choice, Z, encoder, rng, "dependence", name)
+        kernels, _ = choose_kernels(choice, Z, encoder, rng, "dependence", name)
         if representation is not None:
             given = isinstance(choice, (Kernel, list, tuple))
             kernels = represent(kernels, representation, Z, rng, given)
@@ -134,7 +134,7 @@ def independence_test(
         if len(pairs) > 1:
             scores = normal_scores(values, slice(1, None) if method == "wild" else slice(None))
             best = int(scores[:, 0].argmax())
-            series = fuse(scores)
+            series = fuse(scores, np.full(len(pairs), 1 / len(pairs)))
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
         value, a, b = cross_moments(*pairs[best], X, Y)
         mean, _ = permutation_mean_variance(a, b)
@@ -306,7 +306,7 @@ class IndependenceResult(TestResult):
         )
         names, scores, effects = [], [], []
         for Z, encoder, other, other_encoder, prefix in sides:
-            across = choose_kernels("median", other, other_encoder, rng, "dependence")
+            across, _ = choose_kernels("median", other, other_encoder, rng, "dependence")
             for j, name in enumerate(column_names(encoder, Z.shape[1], prefix)):
                 names.append(name)
                 column = Z[:, [j]]
@@ -315,7 +315,7 @@ class IndependenceResult(TestResult):
                     effects.append(0.0)
                     continue
                 alone = Encoder(None, {0: encoder.categories[j]} if j in encoder.categories else {})
-                kernels = choose_kernels("median", column, alone, rng, "dependence")
+                kernels, _ = choose_kernels("median", column, alone, rng, "dependence")
                 values = _permuted(kernels, across, column, other, orders, None)
                 scores.append(normal_scores(values)[0])
                 value, a, b = cross_moments(kernels[0], across[0], column, other)

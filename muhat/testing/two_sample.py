@@ -63,8 +63,8 @@ def two_sample_test(
     Args:
         x: rows of the first sample, (n, d): an array or frame; a vector is n points in one dimension.
         y: rows of the second, (m, d), with the same columns.
-        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at ten scales each and
-            kernels of second moments, all at once; ``"median"``; ``"learn"``, by :func:`muhat.learn_kernel`
+        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail and
+            that of the whole and kernels of second moments, all at once; ``"median"``; ``"learn"``, by :func:`muhat.learn_kernel`
             on the pooled rows; a kernel; or a list of kernels to aggregate.
         method: where the p-value comes from: ``"permutation"`` of the rows between the samples (its level
             is exact); ``"gamma"``, a gamma distribution with the mean and variance over all permutations
@@ -93,7 +93,7 @@ def two_sample_test(
     rng = as_generator(random_state)
     if kernel is None and method == "gamma":
         kernel = "median"
-    kernels = choose_kernels(kernel, Z, encoder, rng, "two-sample")
+    kernels, weights = choose_kernels(kernel, Z, encoder, rng, "two-sample")
     if method == "gamma" and len(kernels) > 1:
         raise ValueError(
             'method="gamma" takes one kernel: pass kernel="median", "learn" or a kernel, or use '
@@ -120,7 +120,7 @@ def two_sample_test(
         if len(kernels) > 1:
             scores = normal_scores(values, slice(1, None) if method == "wild" else slice(None))
             best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
-            series = fuse(scores)
+            series = fuse(scores, weights)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
     effect = _ranking(kernels[best], A, B, rng)
     return TwoSampleResult(
@@ -288,7 +288,8 @@ class TwoSampleResult(TestResult):
             forms = quadratic_forms(kernels, Z[:, [j]], V)
             each = normal_scores(_unbiased(forms, V, n, m))
             best = int(each[:, 0].argmax())
-            scores.append(normal_scores(fuse(each)[None])[0])
+            even = np.full(len(each), 1 / len(each))
+            scores.append(normal_scores(fuse(each, even)[None])[0])
             effects.append(_ranking(kernels[best], x[:, [j]], y[:, [j]], rng))
         table = np.stack(scores)
         largest = table[:, 1:].max(axis=0)
