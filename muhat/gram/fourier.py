@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from muhat import _threads
 from muhat._array import Array, namespace
 from muhat.gram.features import FeatureKernel
 from muhat.kernels.base import Kernel
@@ -28,8 +29,21 @@ class FourierKernel(FeatureKernel):
 
     def features(self, X: Array) -> Array:
         xp = namespace(X, *self.leaves())
-        angles = X @ self.frequencies.T
-        return xp.concatenate([xp.cos(angles), xp.sin(angles)], axis=1) * self.scale
+        if xp is not np:
+            angles = X @ self.frequencies.T
+            return xp.concatenate([xp.cos(angles), xp.sin(angles)], axis=1) * self.scale
+        q, dtype = len(self.frequencies), np.result_type(X, np.float32)
+        out = np.empty((len(X), 2 * q), dtype)
+        turns = np.asarray(self.frequencies, dtype=dtype).T
+
+        def work(rows: slice) -> None:
+            angles = X[rows] @ turns
+            np.cos(angles, out=out[rows, :q])
+            np.sin(angles, out=out[rows, q:])
+            out[rows] *= dtype.type(self.scale)
+
+        _threads.run_blocks(work, _threads.row_blocks(len(X), 2 * q))
+        return out
 
     def __repr__(self) -> str:
         return f"FourierKernel({self.kernel!r}, p={self.size})"

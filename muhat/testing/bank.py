@@ -154,7 +154,8 @@ def two_sample_bank(
     distances = pdist(A)
     distances = distances[distances > 0]
     median, far = np.quantile(distances, [0.5, 0.95])
-    across = float(np.median(pdist(A, "cityblock"))) / float(np.median(distances))  # ℓ1 against ℓ2
+    city = pdist(A, "cityblock")
+    across = float(np.median(city[city > 0]) / median)  # ℓ1 distances against ℓ2
     fine, clumped = detail(A)
     local: list[Kernel] = [Gaussian(c * fine * sd) for c in (1, 2)]
     local += [Laplace(c * across * fine * sd) for c in (1, 2)]

@@ -173,13 +173,16 @@ def conditional_independence_test(
         x: rows, (n, d): an array or frame; a vector is one column.
         y: the rows that go with them.
         z: the rows of what is known.
-        kernel_x, kernel_y, kernel_z: kernels; None for a Gaussian at the median distance with a factor for
-            each category. That of z is stretched to the scale with the least leave-one-out error.
+        kernel_x, kernel_y: kernels of x and y; of their residuals in the residual test, where all choices of
+            :func:`independence_test` are open. None for a Gaussian at the median distance with a factor for
+            each category; many scales in the residual test.
+        kernel_z: kernel of z, None as above. It is tried at several scales, and column by column.
         method: ``"kci"``: HSIC between the residuals of kernel features, which sees every way x and y may
             depend given z [Z11]; ``"residual"``: HSIC between the residuals of x and of y themselves after
             regression on z [F16, §5], stronger where z acts by adding to x and to y, and blind to how it
             changes their spread.
-        null: of KCI: ``"bootstrap"``, random signs, or ``"gamma"``, faster. The residual test permutes.
+        null: ``"bootstrap"``: random signs in KCI, permutations of the residuals in the residual test; or
+            ``"gamma"``, an approximation, faster.
         permutations: how many, or draws of the bootstrap.
         random_state: seed.
 
@@ -198,24 +201,22 @@ def conditional_independence_test(
     for A, name in ((X, "x"), (Y, "y"), (Z, "z")):
         refuse_constant(A, name)
     rng = as_generator(random_state)
-    k_x, k_y, k_z = (
-        _one_kernel(k, A, encoder, name)
-        for k, A, encoder, name in (
-            (kernel_x, X, encoder_x, "kernel_x"),
-            (kernel_y, Y, encoder_y, "kernel_y"),
-            (kernel_z, Z, encoder_z, "kernel_z"),
-        )
-    )
+    k_z = _one_kernel(kernel_z, Z, encoder_z, "kernel_z")
     smoother = Smoother(k_z, Z, encoder_z)
     if method == "residual":
         left, right = (
             smoother.residuals(numeric(A, encoder)) for A, encoder in ((X, encoder_x), (Y, encoder_y))
         )
-        inner = independence_test(left, right, permutations=permutations, random_state=rng)
+        how = "gamma" if null == "gamma" else "permutation"
+        inner = independence_test(
+            left, right, kernel_x, kernel_y, how, permutations=permutations, random_state=rng
+        )
         statistic, pvalue, sample, effect = inner.statistic, inner.pvalue, inner.null, inner.effect_size
         kernels: tuple[Any, ...] = inner.kernels
         best = inner.best
     else:
+        k_x = _one_kernel(kernel_x, X, encoder_x, "kernel_x")
+        k_y = _one_kernel(kernel_y, Y, encoder_y, "kernel_y")
         Phi = smoother.residuals(interactions(variable_features(k_x, X), Z, encoder_z))
         Psi = smoother.residuals(variable_features(k_y, Y))
         statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng)
@@ -227,7 +228,7 @@ def conditional_independence_test(
         pvalue=pvalue,
         null=sample,
         effect_size=effect,
-        method="gamma" if null == "gamma" and method == "kci" else "permutation",
+        method={"bootstrap": "signs" if method == "kci" else "permutation", "gamma": "gamma"}[null],
         kernels=kernels,
         best=best,
         test=method,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from muhat import _threads
 from muhat._array import Array
 from muhat.gram.features import FeatureKernel
+from muhat.gram.fourier import FourierKernel
 from muhat.kernels.algebra import Product, Restricted
 from muhat.kernels.base import Kernel
 from muhat.kernels.distance import Plan, city_distances, squared_distances
@@ -23,10 +25,11 @@ SINGLE_ROWS = 1000
 Blocks = Callable[[slice], Iterator[Array]]
 
 
-def kernel_blocks(kernels: list[Kernel], X: Array, Y: Array) -> Blocks:
+def kernel_blocks(kernels: list[Kernel], X: Array, Y: Array, dtype: Any = np.float64) -> Blocks:
     """A function from a slice of rows of ``X`` to that block of every ``k(X, Y)``, in order.
 
-    Kernels that differ only in family and scale share their distances.
+    Kernels that differ only in family and scale share their distances. These, and kernels that have none,
+    are computed in the precision of the points; ``dtype`` is that of what follows.
     """
     plans: dict[tuple, Plan] = {}
     recipes: list[tuple[Stationary | None, tuple | None, float, tuple | None]] = []
@@ -58,13 +61,18 @@ def kernel_blocks(kernels: list[Kernel], X: Array, Y: Array) -> Blocks:
                 made[key] = plans[key](rows)
             return made[key]
 
+        def distances(key: tuple) -> Array:
+            if ("as", key) not in made:
+                made["as", key] = plans[key](rows).astype(dtype, copy=False)
+            return made["as", key]
+
         for leaf, near, scale, key in recipes:
             if leaf is None or near is None:
                 yield get(key).copy()  # type: ignore[arg-type]
                 continue
-            s = get(near)
+            s = distances(near)
             block = leaf._of(s * s.dtype.type(1 / scale), np)
-            yield block if key is None else block * get(key)
+            yield block if key is None else block * get(key).astype(dtype, copy=False)
 
     return blocks
 
@@ -117,27 +125,27 @@ def quadratic_forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Form
 
     Each pair is visited once and no N×N matrix is held. With many rows the blocks are in single
     precision: a constant near the mean of the kernel is taken out of them first, so that the products
-    lose nothing to cancellation, and sums over blocks are in double.
+    lose nothing to cancellation, and distances and sums over blocks are in double.
     """
     N = len(Z)
     dtype = np.float32 if N >= SINGLE_ROWS else np.float64
     V = np.ascontiguousarray(V, dtype=dtype)
     centre = _centres(kernels, Z)
-    A = np.ascontiguousarray(Z, dtype=dtype)
     # Strips of rows against the columns from the strip on: each pair once.
     height = max(32, min(512, BLOCK_ELEMENTS // N))
     strips = [slice(i, min(i + height, N)) for i in range(0, N, height)]
     parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def work(strip: slice) -> None:
-        blocks = kernel_blocks(kernels, A[strip], A[strip.start :])
+        blocks = kernel_blocks(kernels, Z[strip], Z[strip.start :], dtype)
         h = strip.stop - strip.start
         upper = np.triu(np.ones((h, h), dtype=bool), 1)
         values = np.empty((len(kernels), len(V)))
         sums = np.zeros((len(kernels), N))
         squares = np.empty(len(kernels))
         for k, K in enumerate(blocks(slice(None))):
-            K -= dtype(centre[k])
+            K -= K.dtype.type(centre[k])
+            K = K.astype(dtype, copy=False)
             K[:, :h] *= upper
             product = V[:, strip.start :] @ K.T
             product *= V[:, strip]
@@ -150,7 +158,7 @@ def quadratic_forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Form
     _threads.run_blocks(work, strips)
     values, sums, squares = (np.sum([p[i] for p in parts], axis=0) for i in range(3))
     # Put the constants back: Σ_{i≠j} vᵢvⱼ = (Σv)² − Σv².
-    pairs = V.sum(axis=1, dtype=np.float64) ** 2 - np.einsum("bi,bi->b", V, V)
+    pairs = V.sum(axis=1, dtype=np.float64) ** 2 - np.einsum("bi,bi->b", V, V, dtype=np.float64)
     return Forms(
         values=2 * values + centre[:, None] * pairs,
         rows=sums + centre[:, None] * (N - 1),
@@ -162,13 +170,15 @@ def quadratic_forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Form
 def feature_forms(kernel: FeatureKernel, Z: np.ndarray, V: np.ndarray) -> Forms:
     """The same for a kernel with features φ: ``vᵀKv = ‖Σ vᵢ φ(zᵢ)‖²``, linear in the rows."""
     dtype = np.float32 if len(Z) >= SINGLE_ROWS else np.float64
-    Phi = np.asarray(kernel.features(np.asarray(Z, dtype=dtype)), dtype=dtype)
+    if isinstance(kernel, FourierKernel):  # its products do not change when all rows move
+        Z = (Z - Z.mean(axis=0)).astype(dtype)
+    Phi = np.asarray(kernel.features(Z), dtype=dtype)
     diag = (Phi**2).sum(axis=1, dtype=np.float64)
     sums = (V.astype(dtype, copy=False) @ Phi).astype(np.float64)
     total = Phi.sum(axis=0, dtype=np.float64)
     second = (Phi.T @ Phi).astype(np.float64)
     return Forms(
-        values=((sums**2).sum(axis=1) - (V**2) @ diag)[None],
+        values=((sums**2).sum(axis=1) - np.square(V) @ diag)[None],
         rows=(Phi @ total.astype(dtype) - diag)[None].astype(np.float64),
         diagonals=diag[None],
         squares=np.array([(second**2).sum() - (diag**2).sum()]),

@@ -32,11 +32,10 @@ from muhat.testing.two_sample import METHODS, represent
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Up to this many rows permuted Gram matrices are summed entry by entry; beyond, by factors.
-DENSE_ROWS = 300
-# Factors leave out at most this share of the trace of a Gram matrix, unless they reach the largest rank.
-TOLERANCE = 1e-4
-RANK = 400
+# Up to this many rows, with one kernel a side and with several, the kernels are exact; beyond, they are cut
+# to factors that leave out at most this share of the trace or reach this rank, shared by the kernels.
+EXACT_ROWS, EXACT_ROWS_MANY = 2000, 300
+TOLERANCE, RANK = 1e-4, 300
 # Factors that leave out no more than this share are complete.
 COMPLETE = 1e-9
 # Multiplications that cost as much as moving one entry of a permuted matrix.
@@ -57,9 +56,10 @@ def independence_test(
 ) -> IndependenceResult:
     """Test whether two variables are independent, by HSIC [G08].
 
-    The statistic is the biased HSIC, ``tr(KHLH)/n²``. Beyond 300 rows it is computed from incomplete
-    Cholesky factors that leave out at most 10⁻⁴ of the trace or reach rank 400 (shared by the kernels of a
-    side); the level is exact for the kernels so truncated, and ``error`` is what the truncation costs.
+    The statistic is the biased HSIC, ``tr(KHLH)/n²``. Beyond 2 000 rows (300 with several kernels a side) the
+    permuted ones are computed from incomplete Cholesky factors that leave out at most 10⁻⁴ of the trace or
+    reach rank 300, shared by the kernels of a side. The level is exact all the same; ``error`` says what the
+    truncation takes from the statistic.
 
     Args:
         x: rows, (n, d): an array or frame; a vector is one column.
@@ -179,23 +179,24 @@ def _permuted(
 ) -> np.ndarray:
     """``tr(HKH PLPᵀ)`` for every pair of kernels and every permutation, (pairs, 1 + permutations)."""
     n = len(X)
+    both = ((kernels_x, X), (kernels_y, Y))
     if representation is not None and not isinstance(as_representation(representation), Exact):
-        return _factored(
-            *([centred_factor(k, Z) for k in ks] for ks, Z in ((kernels_x, X), (kernels_y, Y))), orders
+        left, right = ([centred_factor(k, Z) for k in kernels] for kernels, Z in both)
+        return _factored(left, right, orders)
+    exact_rows = EXACT_ROWS if len(kernels_x) * len(kernels_y) == 1 else EXACT_ROWS_MANY
+    if n > exact_rows and representation is None:
+        left, right = (
+            [centred_factor(k, Z, rank=max(64, RANK // len(kernels))) for k in kernels] for kernels, Z in both
         )
-    if n > DENSE_ROWS and representation is None:
-        left = [centred_factor(k, X, rank=max(64, RANK // len(kernels_x))) for k in kernels_x]
-        right = [centred_factor(k, Y, rank=max(64, RANK // len(kernels_y))) for k in kernels_y]
         return _factored(left, right, orders)
-    # Exact: by entries, or by complete factors where these are so few that products are cheaper.
-    left, right = (
-        [centred_factor(k, Z, COMPLETE, n, np.float64) for k in ks] if n <= DENSE_ROWS else []
-        for ks, Z in ((kernels_x, X), (kernels_y, Y))
+    # Exact: by entries, or by complete factors where these are so few that products cost less.
+    most = int(np.sqrt(GATHER * n * len(kernels_y) / 2))
+    left, right = ([centred_factor(k, Z, COMPLETE, most, np.float64) for k in kernels] for kernels, Z in both)
+    sizes = [[f.shape[1] for f in side] for side in (left, right)]
+    complete = max(map(max, sizes)) < most and 2 * n * sum(sizes[0]) * sum(sizes[1]) < GATHER * n**2 * len(
+        right
     )
-    products = 2 * n * sum(f.shape[1] for f in left) * sum(f.shape[1] for f in right)
-    if left and products < GATHER * n**2 * len(kernels_y):
-        return _factored(left, right, orders)
-    return _dense(kernels_x, kernels_y, X, Y, orders)
+    return _factored(left, right, orders) if complete else _dense(kernels_x, kernels_y, X, Y, orders)
 
 
 def _dense(
@@ -203,7 +204,7 @@ def _dense(
 ) -> np.ndarray:
     """Permuted traces entry by entry."""
     n = len(X)
-    dtype = np.float64 if n <= DENSE_ROWS else np.float32
+    dtype = np.float64 if n <= EXACT_ROWS_MANY else np.float32
     left = np.stack([centred_gram(k, X).astype(dtype).ravel() for k in kernels_x])
     right = [centred_gram(k, Y).astype(dtype) for k in kernels_y]
     out = np.empty((len(kernels_x), len(right), len(orders)))
@@ -252,12 +253,14 @@ def centred_factor(
     if isinstance(kernel, FeatureKernel):
         Phi, rest = np.asarray(kernel.features(X), dtype=np.float64), 0.0
     else:
-        Phi, _, rest = incomplete_cholesky(kernel, X, 0.5 * tolerance, rank)
+        some = X[np.linspace(0, len(X) - 1, min(len(X), 64)).astype(int)]
+        Phi, rest = incomplete_cholesky(kernel, X, 0.5 * tolerance, rank, some)
     Phi = Phi - Phi.mean(axis=0)
     values, vectors = np.linalg.eigh(Phi.T @ Phi)
     # The smallest components that together stay within the tolerance go.
     total = float(values.sum()) + rest
     dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0.0)), 0.5 * tolerance * total))
+    dropped = min(dropped, len(values) - 1)
     return (Phi @ vectors[:, dropped:][:, ::-1]).astype(dtype)
 
 

@@ -50,8 +50,8 @@ def wild_multipliers(n: int, draws: int, length: float, rng: np.random.Generator
 def memory_length(Z: np.ndarray) -> float:
     """How many rows on, about, a series forgets: the largest integrated autocorrelation over columns.
 
-    For each column ``1 + 2 Σ ρ(t)``, summed while the autocorrelations stay above their sampling error;
-    0 for columns that show none.
+    For each column ``2 Σ ρ(t)``, summed while the autocorrelations stay above their sampling error: 0 for
+    columns that show none.
     """
     n = len(Z)
     A = np.asarray(Z, dtype=np.float64) - Z.mean(axis=0)

@@ -29,7 +29,13 @@ def as_sample(X: Any, name: str, min_rows: int) -> tuple[Encoder, np.ndarray]:
 def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, np.ndarray]:
     """An encoder that knows the categories of both tables, and the rows of each."""
     x, y = as_table(x), as_table(y)
-    if is_frame(x) and is_frame(y) and sorted(map(str, x.columns)) == sorted(map(str, y.columns)):
+    if is_frame(x) and is_frame(y) and x.shape[1] > 1:
+        mine, theirs = set(map(str, x.columns)), set(map(str, y.columns))
+        if mine != theirs:
+            raise ValueError(
+                f"x and y have different columns: {sorted(mine - theirs)} only in x, "
+                f"{sorted(theirs - mine)} only in y. Pass the columns to compare, the same in both."
+            )
         y = y[list(x.columns)]  # the same columns in another order are the same columns
     encoder, A = encode(x, "x", min_rows, also=y)
     other, B = encode(y, "y", min_rows, also=x)

@@ -17,7 +17,7 @@ from muhat.kernels.delta import Delta
 from muhat.kernels.stationary import Gaussian
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels, is_moment
-from muhat.testing.forms import Forms, feature_forms, quadratic_forms
+from muhat.testing.forms import SINGLE_ROWS, Forms, feature_forms, quadratic_forms
 from muhat.testing.nulls import (
     Moments,
     gamma_null,
@@ -63,9 +63,9 @@ def two_sample_test(
     Args:
         x: rows of the first sample, (n, d): an array or frame; a vector is n points in one dimension.
         y: rows of the second, (m, d), with the same columns.
-        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail and
-            that of the whole and kernels of second moments, all at once; ``"median"``; ``"learn"``, by :func:`muhat.learn_kernel`
-            on the pooled rows; a kernel; or a list of kernels to aggregate.
+        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail and at
+            that of the whole, and kernels of second moments, all at once; ``"median"``; ``"learn"``, by
+            :func:`muhat.learn_kernel` on the pooled rows; a kernel; or a list of kernels to aggregate.
         method: where the p-value comes from: ``"permutation"`` of the rows between the samples (its level
             is exact); ``"gamma"``, a gamma distribution with the mean and variance over all permutations
             (one kernel only; fast); ``"wild"`` bootstrap, for time series [CSG14].
@@ -173,10 +173,11 @@ def _forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Forms:
     """Forms of kernels with features and of those without, in the order of the kernels."""
     exact = [i for i, k in enumerate(kernels) if not isinstance(k, FeatureKernel)]
     whole = quadratic_forms([kernels[i] for i in exact], Z, V) if exact else None
+    single = V.astype(np.float32) if len(Z) >= SINGLE_ROWS and len(exact) < len(kernels) else V
     parts = []
     for i, kernel in enumerate(kernels):
         if isinstance(kernel, FeatureKernel):
-            parts.append(feature_forms(kernel, Z, V))
+            parts.append(feature_forms(kernel, Z, single))
         else:
             assert whole is not None
             parts.append(whole.of(exact.index(i)))
