@@ -3,20 +3,23 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VENV_PEERS ?= .venv-peers
 PYTEST_ARGS ?=
+PEERS_ARGS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
+PEERS := $(VENV_PEERS)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test test-fast lint format docs bench clean
+.PHONY: help run test test-fast lint format docs bench bench-peers clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) PYTEST_ARGS=$(PYTEST_ARGS)"
 
 run: $(CORE)  ## install and take the tour
@@ -44,8 +47,11 @@ docs: $(DEV)  ## build the documentation into site/
 bench: $(DEV)  ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
+bench-peers: $(PEERS)  ## run the comparisons with other packages, in $(VENV_PEERS)
+	$(VENV_PEERS)/bin/python -m benchmarks.peers $(PEERS_ARGS)
+
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_PEERS) build dist site .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:
@@ -60,3 +66,9 @@ $(CORE): pyproject.toml constraints.txt | $(VENV)/.stamp-venv
 $(DEV): pyproject.toml constraints.txt | $(VENV)/.stamp-venv
 	$(PIP) install -c constraints.txt -e '.[dev,docs]'
 	@touch $(CORE) $@
+
+# Its own environment: the peers' needs are no concern of the library's.
+$(PEERS): pyproject.toml constraints.txt benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv $(VENV_PEERS)
+	$(VENV_PEERS)/bin/python -m pip --disable-pip-version-check install -c constraints.txt -r benchmarks/peers/requirements.txt -e .
+	@touch $@

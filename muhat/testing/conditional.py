@@ -63,9 +63,9 @@ class Smoother:
             features += [self._additive(scale) for scale in SCALES]
         out = []
         for Theta in features:
-            U, lengths, _ = np.linalg.svd(Theta, full_matrices=False)
-            kept = lengths > 1e-6 * lengths[0]
-            out.append((U[:, kept], lengths[kept] ** 2))
+            squares, Q = np.linalg.eigh(Theta.T @ Theta)
+            kept = squares > 1e-10 * squares[-1]
+            out.append((Theta @ (Q[:, kept] / np.sqrt(squares[kept])), squares[kept]))
         return out
 
     def _additive(self, scale: float) -> np.ndarray:

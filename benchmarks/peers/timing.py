@@ -1,0 +1,91 @@
+"""Times and memory of a workload's contestants, each in fresh processes.
+
+Cold and memory: the first call in a process of its own, after the imports and the data. Warm: all
+contestants in turn in one process, best of the rounds, so that a busy machine slows them alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.measure import PRELUDE, fresh
+
+_LOAD = (
+    PRELUDE
+    + """
+from benchmarks.measure import seconds
+from benchmarks.peers.packages import NotInstalled
+from benchmarks.peers.workloads import WORKLOADS
+contestants = WORKLOADS[{workload!r}]({n})
+"""
+)
+_NAMES = _LOAD + "\nprint(json.dumps({{name: c.once for name, c in contestants.items()}}))"
+_COLD = (
+    _LOAD
+    + """
+c, answer = contestants[{name!r}], []
+try:
+    c.prepare()
+    if c.share < 1:
+        c.run()
+    time_taken = seconds(lambda: answer.append(c.run())) / c.share
+    print(json.dumps(dict(cold=time_taken, memory=peak(), answer=answer[0], extrapolated=c.share < 1)))
+except NotInstalled as reason:
+    print(json.dumps(dict(reason=str(reason))))
+except Exception as error:
+    print(json.dumps(dict(reason=f"failed: {{type(error).__name__}}: {{error}}")))
+"""
+)
+_WARM = (
+    _LOAD
+    + """
+best = dict.fromkeys({names!r}, float("inf"))
+for name in best:
+    contestants[name].prepare()
+    contestants[name].run()
+for _ in range({rounds}):
+    for name in best:
+        best[name] = min(best[name], seconds(contestants[name].run))
+print(json.dumps(best))
+"""
+)
+_SHORT = 5.0  # seconds: a first call below this is taken several times, in new processes
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What one contestant did in one workload; ``reason`` says why it did not."""
+
+    workload: str
+    n: int
+    name: str
+    cold: float | None = None
+    warm: float | None = None
+    memory: float | None = None
+    answer: float | None = None
+    extrapolated: bool = False
+    reason: str = ""
+
+
+def _first_call(workload: str, n: int, name: str, rounds: int) -> dict[str, Any]:
+    """The first call in a new process; the best of several such processes where it is short."""
+    code, best = _COLD.format(workload=workload, n=n, name=name), {}
+    for _ in range(rounds):
+        found: dict[str, Any] = fresh(code)
+        if "reason" in found:
+            return found
+        if not best or found["cold"] < best["cold"]:
+            best = found
+        if best["cold"] > _SHORT or best["extrapolated"]:
+            break
+    return best
+
+
+def contest(workload: str, n: int, rounds: int) -> list[Timing]:
+    """Time every contestant of ``workload`` at size ``n``."""
+    once = fresh(_NAMES.format(workload=workload, n=n))
+    cold = {name: _first_call(workload, n, name, rounds) for name in once}
+    again = [name for name in once if not once[name] and "reason" not in cold[name]]
+    warm = fresh(_WARM.format(workload=workload, n=n, names=again, rounds=rounds)) if again else {}
+    return [Timing(workload, n, name, warm=warm.get(name), **cold[name]) for name in once]
