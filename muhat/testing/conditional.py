@@ -97,12 +97,12 @@ class Smoother:
 
 
 def _components(kernel: Kernel, Z: np.ndarray, rank: int) -> np.ndarray:
-    return centred_factor(kernel, Z, TOLERANCE / 10, rank, np.float64)
+    return centred_factor(kernel, Z, np.random.default_rng(0), TOLERANCE / 10, rank, np.float64)
 
 
 def variable_features(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     """Centred features of a variable, (n, p)."""
-    return centred_factor(kernel, X, TOLERANCE, RANK, np.float64)
+    return centred_factor(kernel, X, np.random.default_rng(0), TOLERANCE, RANK, np.float64)
 
 
 def interactions(Phi: np.ndarray, Z: np.ndarray, encoder: Encoder) -> np.ndarray:

@@ -128,7 +128,7 @@ def independence_test(
             values = np.stack([hadamard_forms(k, l, X, Y, W) for k, l in pairs])
         else:
             orders = row_permutations(n, permutations, rng)
-            values = _permuted(sides[0], sides[1], X, Y, orders, representation)
+            values = _permuted(sides[0], sides[1], X, Y, orders, representation, rng)
         values = values / n**2
         series = values[0]
         if len(pairs) > 1:
@@ -176,22 +176,26 @@ def _permuted(
     Y: np.ndarray,
     orders: np.ndarray,
     representation: Any,
+    rng: np.random.Generator,
 ) -> np.ndarray:
     """``tr(HKH PLPᵀ)`` for every pair of kernels and every permutation, (pairs, 1 + permutations)."""
     n = len(X)
     both = ((kernels_x, X), (kernels_y, Y))
     if representation is not None and not isinstance(as_representation(representation), Exact):
-        left, right = ([centred_factor(k, Z) for k in kernels] for kernels, Z in both)
+        left, right = ([centred_factor(k, Z, rng) for k in kernels] for kernels, Z in both)
         return _factored(left, right, orders)
     exact_rows = EXACT_ROWS if len(kernels_x) * len(kernels_y) == 1 else EXACT_ROWS_MANY
     if n > exact_rows and representation is None:
         left, right = (
-            [centred_factor(k, Z, rank=max(64, RANK // len(kernels))) for k in kernels] for kernels, Z in both
+            [centred_factor(k, Z, rng, rank=max(64, RANK // len(kernels))) for k in kernels]
+            for kernels, Z in both
         )
         return _factored(left, right, orders)
     # Exact: by entries, or by complete factors where these are so few that products cost less.
     most = int(np.sqrt(GATHER * n * len(kernels_y) / 2))
-    left, right = ([centred_factor(k, Z, COMPLETE, most, np.float64) for k in kernels] for kernels, Z in both)
+    left, right = (
+        [centred_factor(k, Z, rng, COMPLETE, most, np.float64) for k in kernels] for kernels, Z in both
+    )
     sizes = [[f.shape[1] for f in side] for side in (left, right)]
     complete = max(map(max, sizes)) < most and 2 * n * sum(sizes[0]) * sum(sizes[1]) < GATHER * n**2 * len(
         right
@@ -244,16 +248,22 @@ def _factored(left: list[np.ndarray], right: list[np.ndarray], orders: np.ndarra
 
 
 def centred_factor(
-    kernel: Kernel, X: np.ndarray, tolerance: float = TOLERANCE, rank: int = RANK, dtype: Any = np.float32
+    kernel: Kernel,
+    X: np.ndarray,
+    rng: np.random.Generator,
+    tolerance: float = TOLERANCE,
+    rank: int = RANK,
+    dtype: Any = np.float32,
 ) -> np.ndarray:
     """``Φ`` (n, p) with ``ΦΦᵀ ≤ HKH``: principal components of the features.
 
-    The features are those of the kernel, or come from incomplete Cholesky.
+    The features are those of the kernel, or come from incomplete Cholesky about the mean of some rows. These
+    are drawn at random: truncated features that depend on where a row stands would not be exchangeable.
     """
     if isinstance(kernel, FeatureKernel):
         Phi, rest = np.asarray(kernel.features(X), dtype=np.float64), 0.0
     else:
-        some = X[np.linspace(0, len(X) - 1, min(len(X), 64)).astype(int)]
+        some = X[rng.choice(len(X), min(len(X), 64), replace=False)]
         Phi, rest = incomplete_cholesky(kernel, X, 0.5 * tolerance, rank, some)
     Phi = Phi - Phi.mean(axis=0)
     values, vectors = np.linalg.eigh(Phi.T @ Phi)
@@ -319,7 +329,7 @@ class IndependenceResult(TestResult):
                     continue
                 alone = Encoder(None, {0: encoder.categories[j]} if j in encoder.categories else {})
                 kernels, _ = choose_kernels("median", column, alone, rng, "dependence")
-                values = _permuted(kernels, across, column, other, orders, None)
+                values = _permuted(kernels, across, column, other, orders, None, rng)
                 scores.append(normal_scores(values)[0])
                 value, a, b = cross_moments(kernels[0], across[0], column, other)
                 mean, _ = permutation_mean_variance(a, b)

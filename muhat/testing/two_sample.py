@@ -39,8 +39,8 @@ EXACT_ROWS = 20_000
 FEATURES = 512
 # Rows that single columns are looked at with, at most.
 COLUMN_ROWS = 4000
-# Rows of each sample that the effect size looks at, at most.
-RANKED_ROWS = 2000
+# Rows of each sample that the effect size looks at: all of few, a fifth of many.
+RANKED_ROWS = 500
 # By how much a kernel of moments must lead to be called the one that shows the effect most: a local
 # kernel also says where.
 LEAD = 1.0
@@ -63,8 +63,8 @@ def two_sample_test(
     Args:
         x: rows of the first sample, (n, d): an array or frame; a vector is n points in one dimension.
         y: rows of the second, (m, d), with the same columns.
-        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail and at
-            that of the whole, and kernels of second moments, all at once; ``"median"``; ``"learn"``, by
+        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail and
+            at that of the whole, and kernels of second moments, all at once; ``"median"``; ``"learn"``, by
             :func:`muhat.learn_kernel` on the pooled rows; a kernel; or a list of kernels to aggregate.
         method: where the p-value comes from: ``"permutation"`` of the rows between the samples (its level
             is exact); ``"gamma"``, a gamma distribution with the mean and variance over all permutations
@@ -226,7 +226,7 @@ def _ranking(kernel: Kernel, x: np.ndarray, y: np.ndarray, rng: np.random.Genera
     Leaving out the pair, and not one row at a time, keeps rows that are alike level:
     ``f(xᵢ) − f(yⱼ) = aᵢ − bⱼ + (1/(n−1) + 1/(m−1)) k(xᵢ, yⱼ)`` with a and b free of the other row.
     """
-    x, y = (_some(sample, RANKED_ROWS, rng) for sample in (x, y))
+    x, y = (_some(sample, min(max(RANKED_ROWS, len(sample) // 5), 2000), rng) for sample in (x, y))
     n, m = len(x), len(y)
     xx, yy, xy = kernel(x), kernel(y), kernel(x, y)
     a = (xx.sum(axis=1) - np.diagonal(xx)) / (n - 1) - xy.sum(axis=1) / (m - 1)
