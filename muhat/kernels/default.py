@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from math import exp
 
-from muhat._array import Array
+import numpy as np
+
+from muhat._array import Array, is_traced
 from muhat._tables import Encoder
 from muhat.kernels.base import Kernel
 from muhat.kernels.delta import Delta
@@ -19,6 +21,9 @@ def default_kernel(X: Array, encoder: Encoder | None = None) -> Kernel:
     """
     categorical = sorted(encoder.categories) if encoder else []
     numeric = [j for j in range(X.shape[1]) if j not in categorical]
+    if categorical and not is_traced(X):  # numbers that never differ have no scale
+        A = np.asarray(X)
+        numeric = [j for j in numeric if (A[:, j] != A[0, j]).any()]
     parts: list[Kernel] = [Delta(exp(-0.5)).on(j) for j in categorical]
     if numeric:
         gaussian = Gaussian("scaled")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from muhat._tables import Encoder
+from muhat._threads import one_blas_thread
 from muhat._validation import as_generator, check_choice, check_count, check_same_rows
 from muhat.kernels.default import default_kernel
 from muhat.testing.bank import choose_kernels
@@ -94,9 +95,10 @@ def discover(
         pvalue = make_test(test, A, encoder, kernel, np.random.default_rng(seed))
         return pc(names, pvalue, alpha, knowledge, max_conditioning, report)
 
-    graph = once(report=progress)
-    if bootstrap:
-        graph = graph.with_frequencies(bootstrap_frequencies(once, len(Z), bootstrap, rng))
+    with one_blas_thread():  # as in a single test
+        graph = once(report=progress)
+        if bootstrap:
+            graph = graph.with_frequencies(bootstrap_frequencies(once, len(Z), bootstrap, rng))
     return graph
 
 

@@ -266,12 +266,15 @@ def centred_factor(
         some = X[rng.choice(len(X), min(len(X), 64), replace=False)]
         Phi, rest = incomplete_cholesky(kernel, X, 0.5 * tolerance, rank, some)
     Phi = Phi - Phi.mean(axis=0)
-    values, vectors = np.linalg.eigh(Phi.T @ Phi)
+    wide = Phi.shape[1] > len(Phi)
+    values, vectors = np.linalg.eigh(Phi @ Phi.T if wide else Phi.T @ Phi)
+    values = np.maximum(values, 0.0)
     # The smallest components that together stay within the tolerance go.
     total = float(values.sum()) + rest
-    dropped = int(np.searchsorted(np.cumsum(np.maximum(values, 0.0)), 0.5 * tolerance * total))
+    dropped = int(np.searchsorted(np.cumsum(values), 0.5 * tolerance * total))
     dropped = min(dropped, len(values) - 1)
-    return (Phi @ vectors[:, dropped:][:, ::-1]).astype(dtype)
+    kept = vectors[:, dropped:][:, ::-1]
+    return (kept * np.sqrt(values[dropped:][::-1]) if wide else Phi @ kept).astype(dtype)
 
 
 @dataclass(frozen=True, eq=False)
