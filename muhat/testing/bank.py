@@ -179,7 +179,7 @@ def two_sample_bank(
 def dependence_bank(
     Z: np.ndarray, encoder: Encoder, rng: np.random.Generator
 ) -> tuple[list[Kernel], np.ndarray]:
-    """Gaussian kernels from the scale of near rows to that of far ones, and a linear one."""
+    """Gaussian kernels at the median distance, a half and a quarter of it, and a linear kernel."""
     categorical, varies = _columns(Z, encoder)
     categories = _of_categories(categorical)
     if not varies:
@@ -188,8 +188,8 @@ def dependence_bank(
 
     sd, A = _standardised(Z, varies, rng)
     distances = pdist(A)
-    near, far = np.quantile(distances[distances > 0], [0.05, 0.95])
-    local: list[Kernel] = [Gaussian(c * sd) for c in np.geomspace(near / 2, far, 4)]
+    median = float(np.median(distances[distances > 0]))
+    local: list[Kernel] = [Gaussian(c * median * sd) for c in (0.25, 0.5, 1.0)]
     linear: Kernel = Standardized(Linear())
     linear = linear if len(varies) == Z.shape[1] else linear.on(varies)
     return _even([*categories, *_with_categories(local, varies, categorical, Z.shape[1]), linear.resolve(Z)])

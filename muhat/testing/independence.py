@@ -64,8 +64,8 @@ def independence_test(
     Args:
         x: rows, (n, d): an array or frame; a vector is one column.
         y: the rows that go with them, (n, k).
-        kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at four scales and a linear one, each
-            with each of y; ``"median"``; ``"learn"``; a kernel; or a list of kernels.
+        kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at three scales and a linear one,
+            each with each of y; ``"median"``; ``"learn"``; a kernel; or a list of kernels.
         kernel_y: likewise.
         method: ``"permutation"`` of the rows of y (its level is exact); ``"gamma"``, a gamma distribution
             with the mean and variance over all permutations (one kernel each; fast); ``"wild"`` bootstrap,
