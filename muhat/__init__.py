@@ -19,11 +19,12 @@ from muhat.kernels import (
     RationalQuadratic,
     Rotation,
 )
-from muhat.learning import learn_kernel
-from muhat.models import ConditionalMean
+from muhat.learning import learn_kernel, sample_kernel
+from muhat.models import BayesianEmbedding, ConditionalMean
 from muhat.testing import conditional_independence_test, discover, independence_test, two_sample_test
 
 __all__ = [
+    "BayesianEmbedding",
     "Cauchy",
     "ConditionalMean",
     "Delta",
@@ -52,6 +53,7 @@ __all__ = [
     "learn_kernel",
     "load",
     "mmd",
+    "sample_kernel",
     "save",
     "two_sample_test",
 ]

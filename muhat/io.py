@@ -35,13 +35,16 @@ from muhat.gram import (
     Nystrom,
 )
 from muhat.kernels.base import Kernel
+from muhat.learning.learn_kernel import LearnedKernel
 from muhat.learning.leave_one_out import LeaveOneOut
-from muhat.models import ConditionalMean
+from muhat.models import BayesianEmbedding, BayesianWitness, ConditionalMean
 from muhat.operators.conditional import Groups
 
 FORMAT = 1
 _MANIFEST = "muhat.json"
 _OTHERS = (
+    BayesianEmbedding,
+    BayesianWitness,
     BlockedGram,
     Cholesky,
     ConditionalMean,
@@ -54,6 +57,7 @@ _OTHERS = (
     Fourier,
     Groups,
     KroneckerGram,
+    LearnedKernel,
     LeaveOneOut,
     LowRankGram,
     Nystrom,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class Parameters:
     def split(self, values: Array) -> list[Array]:
         """The parameters in their shapes from a vector ``values`` (..., p)."""
         cuts = np.cumsum([0, *self.sizes])
-        parts = [values[..., a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+        parts = [values[..., a:b] for a, b in pairwise(cuts)]
         return [part if shape else part[..., 0] for part, shape in zip(parts, self.shapes, strict=True)]
 
     def at(self, log_values: Array) -> Kernel:

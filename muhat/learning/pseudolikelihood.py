@@ -80,9 +80,11 @@ def _length(L: Array, v: Array) -> Array:
     import jax
     import jax.numpy as jnp
 
-    seen = (v != 0) & (L > -jnp.inf)
-    logs = jnp.where(seen, L, 0.0) + jnp.log(jnp.abs(jnp.where(seen, v, 1.0)))
-    return 0.5 * jax.nn.logsumexp(2 * logs, where=seen)
+    seen = (v != 0) & jnp.isfinite(L)
+    # The largest e^L with a slope at all; what underflows beside it is less than its own share.
+    top = jax.lax.stop_gradient(jnp.max(jnp.where(seen, L, -jnp.inf)))
+    total = (jnp.exp(2 * (jnp.where(seen, L, -jnp.inf) - top)) * v**2).sum()
+    return jnp.where(total > 0, top + 0.5 * jnp.log(jnp.where(total > 0, total, 1.0)), -jnp.inf)
 
 
 @cache
@@ -104,7 +106,7 @@ def _volume_and_slopes(L: Array, V: Array) -> tuple[Array, Array, Array]:
     import jax.numpy as jnp
 
     size = jnp.sqrt((V**2).sum(axis=1))
-    seen = (size > 0) & (L > -jnp.inf)
+    seen = (size > 0) & jnp.isfinite(L)
     size = jnp.where(seen, size, 1.0)
     V = V / size[:, None]
     L = jnp.where(seen, L + jnp.log(size), -jnp.inf)

@@ -208,6 +208,7 @@ def _nuts(
     import jax
     import jax.numpy as jnp
 
+    nuts: Any = blackjax.nuts
     candidates = np.array([v for _, v in starting_points(problem, rng)])
 
     def run(key: Array, candidates: Array, X: Array, Z: Array) -> tuple[Array, Array]:
@@ -221,9 +222,9 @@ def _nuts(
         def chain(key: Array) -> tuple[Array, Array]:
             begin, adapt, go = jax.random.split(key, 3)
             start = best + 0.2 * jax.random.normal(begin, best.shape, best.dtype)
-            adaptation = blackjax.window_adaptation(blackjax.nuts, density)
+            adaptation: Any = blackjax.window_adaptation(nuts, density)
             (state, tuned), _ = adaptation.run(adapt, start, warmup)
-            kernel = blackjax.nuts(density, **tuned)
+            kernel = nuts(density, **tuned)
 
             def step(state: Any, key: Array) -> tuple[Any, tuple[Array, Array]]:
                 state, info = kernel.step(key, state)
