@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, sqrt
 from typing import Any
 
 import numpy as np
@@ -55,13 +55,14 @@ def _even(kernels: list[Kernel]) -> tuple[list[Kernel], np.ndarray]:
 
 
 def _learned(Z: np.ndarray, encoder: Encoder, rng: np.random.Generator) -> Kernel:
+    """The default kernel with the scale of its numbers learned; categories alone have none to learn."""
     from muhat.learning.learn_kernel import learn_kernel
 
-    _, varies = _columns(Z, encoder)
-    if not varies:  # categories alone: there is no scale to learn
+    categorical, varies = _columns(Z, encoder)
+    if not varies:
         return default_kernel(Z, encoder)
-    kernel = default_kernel(Z, encoder)
-    return learn_kernel(Z, kernel, random_state=rng).kernel
+    numbers = learn_kernel(Z[:, varies], random_state=rng).kernel
+    return _with_categories([numbers], varies, categorical, Z.shape[1])[0]
 
 
 def _columns(Z: np.ndarray, encoder: Encoder) -> tuple[list[int], list[int]]:
@@ -89,7 +90,6 @@ def detail(A: np.ndarray) -> tuple[float, float]:
     best were the rows normal: about 1 for smooth samples, small for clusters and other fine structure.
     """
     from scipy.spatial.distance import pdist, squareform
-    from scipy.special import logsumexp
 
     n, d = A.shape
     squares = pdist(A, "sqeuclidean")
@@ -97,11 +97,17 @@ def detail(A: np.ndarray) -> tuple[float, float]:
     normal = float((4 / (d + 2) / n) ** (1 / (d + 4)))
     if len(positive) < 2:
         return normal, 1.0
-    widths = np.sqrt(np.median(positive)) * np.geomspace(0.02, 1.0, 16)
+    widths = np.sqrt(np.median(positive)) * np.geomspace(0.02, 1.0, 25)
     S = squareform(np.where(squares > 0, squares, np.inf))
     np.fill_diagonal(S, np.inf)
     S = S[np.isfinite(S).any(axis=1)]
-    scores = [logsumexp(-S / (2 * h * h), axis=1).mean() - d * np.log(h) for h in widths]
+    nearest = S.min(axis=1, keepdims=True)
+    beyond = S - nearest
+    scores = [
+        np.mean(np.log(np.exp(beyond * (-0.5 / h**2)).sum(axis=1)) - nearest[:, 0] / (2 * h**2))
+        - d * np.log(h)
+        for h in widths
+    ]
     best = float(widths[int(np.argmax(scores))])
     return best, best / normal
 
@@ -157,8 +163,8 @@ def two_sample_bank(
     city = pdist(A, "cityblock")
     across = float(np.median(city[city > 0]) / median)  # ℓ1 distances against ℓ2
     fine, clumped = detail(A)
-    local: list[Kernel] = [Gaussian(c * fine * sd) for c in (1, 2)]
-    local += [Laplace(c * across * fine * sd) for c in (1, 2)]
+    local: list[Kernel] = [Gaussian(c * fine * sd) for c in (1, sqrt(2))]
+    local += [Laplace(c * across * fine * sd) for c in (1, sqrt(2))]
     wide: list[Kernel] = [Gaussian(c * sd) for c in np.geomspace(median / 2, 2 * far, 3)]
     wide += [Laplace(across * median * sd)]
     moments: list[Kernel] = [Standardized(Polynomial(2, 0.0)), Standardized(SquaredNorm())]
