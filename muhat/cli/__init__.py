@@ -7,6 +7,9 @@ from typing import Annotated
 import typer
 
 from muhat._version import __version__
+from muhat.cli.compare import compare
+from muhat.cli.depend import depend
+from muhat.cli.discover import discover
 from muhat.cli.tour import tour
 
 app = typer.Typer(
@@ -18,6 +21,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command("compare")(compare)
+app.command("depend")(depend)
+app.command("discover")(discover)
 app.command("tour")(tour)
 
 

@@ -117,11 +117,12 @@ def _with_categories(
 ) -> list[Kernel]:
     """Kernels of the numbers, each times a Delta on every category, where there are such columns."""
     whole = not categorical and len(varies) == d
+    factors = [Delta(exp(-0.5)).on(j) for j in categorical]  # shared, so that blocks are made once
     out = []
     for kernel in kernels:
         kernel = kernel if whole else kernel.on(varies)
-        for j in categorical:
-            kernel = kernel * Delta(exp(-0.5)).on(j)
+        for factor in factors:
+            kernel = kernel * factor
         out.append(kernel)
     return out
 

@@ -179,8 +179,8 @@ def conditional_independence_test(
         kernel_z: kernel of z, None as above. It is tried at several scales, and column by column.
         method: ``"kci"``: HSIC between the residuals of kernel features, which sees every way x and y may
             depend given z [Z11]; ``"residual"``: HSIC between the residuals of x and of y themselves after
-            regression on z [F16, §5], stronger where z acts by adding to x and to y, and blind to how it
-            changes their spread.
+            regression on z [F16, §5], stronger where z only shifts x and y. Where z changes their spread
+            it is wrong: residuals whose spread goes together count as dependent.
         null: ``"bootstrap"``: random signs in KCI, permutations of the residuals in the residual test; or
             ``"gamma"``, an approximation, faster.
         permutations: how many, or draws of the bootstrap.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from muhat._tables import Encoder
 from muhat._threads import one_blas_thread
 from muhat._validation import as_generator, check_choice, check_count, check_same_rows
+from muhat.kernels.base import Kernel
 from muhat.kernels.default import default_kernel
 from muhat.testing.bank import choose_kernels
 from muhat.testing.conditional import Smoother, interactions, kci, numeric, variable_features
@@ -22,6 +24,7 @@ from muhat.testing.pc import Knowledge, bootstrap_frequencies, pc
 from muhat.testing.samples import as_sample, column_names
 
 TESTS = ("kci", "residual", "fisher-z")
+KERNELS = ("median", "learn", "aggregate")
 
 
 def discover(
@@ -52,7 +55,7 @@ def discover(
             None where nothing is given.
         prewhiten: columns (names), or an array with a row for every row of the table, e.g. of time: what
             they explain is taken out of every other column first, and they are left out of the graph.
-        kernel: of the ``"residual"`` test: None or ``"median"``, ``"learn"``, or ``"aggregate"``.
+        kernel: of the ``"residual"`` test: None or ``"median"``, ``"learn"``, ``"aggregate"``, or a kernel.
         forbidden: arrows (a, b) that cannot be.
         required: arrows (a, b) that must be.
         tiers: groups of columns in order of time; nothing causes a column of an earlier group.
@@ -67,7 +70,7 @@ def discover(
     """
     if not callable(test):
         check_choice(test, "test", TESTS)
-    if not (isinstance(alpha, (int, float)) and 0 < alpha < 1):
+    if not (isinstance(alpha, Real) and 0 < alpha < 1):
         raise ValueError(f"alpha must be a number between 0 and 1, got {alpha!r}: use e.g. 0.05.")
     bootstrap = check_count(bootstrap, "bootstrap", 0)
     encoder, Z = as_sample(table, "table", 20)
@@ -86,6 +89,8 @@ def discover(
         raise ValueError(f'test="fisher-z" takes numbers, but {held} hold categories: use test="kci".')
     if test != "residual" and kernel is not None:
         raise ValueError(f'kernel is for test="residual", got test={test!r}: leave kernel out.')
+    if not (kernel is None or isinstance(kernel, Kernel)):
+        check_choice(kernel, "kernel", KERNELS)
     knowledge = Knowledge(forbidden, required, tiers)
     rng = as_generator(random_state)
     seed = int(rng.integers(2**32))
@@ -111,16 +116,16 @@ def prewhitened(encoder: Encoder, Z: np.ndarray, by: Any) -> tuple[Encoder, np.n
         if unknown:
             raise ValueError(f"prewhiten names {unknown}, but the columns are {names}.")
         index = [names.index(c) for c in wanted]
-        T = Z[:, index]
+        T, by_encoder = Z[:, index], part(encoder, index)
     else:
         index = []
-        _, T = as_sample(by, "prewhiten", 1)
+        by_encoder, T = as_sample(by, "prewhiten", 1)
         check_same_rows(T, Z, "prewhiten", "table")
     kept = [j for j in range(Z.shape[1]) if j not in index]
     held = [names[j] for j in kept if j in encoder.categories]
     if held:
         raise ValueError(f"prewhiten takes numbers, but {held} hold categories: drop them or leave it out.")
-    smoother = Smoother(default_kernel(T), T)
+    smoother = Smoother(default_kernel(T, by_encoder), T, by_encoder)
     return Encoder([names[j] for j in kept]), smoother.residuals(Z[:, kept])
 
 
@@ -184,12 +189,16 @@ def _residual(
     @cache
     def single(i: int, S: tuple[int, ...]) -> Any:
         return choose_kernels(
-            kernel or "median", residual(i, S), Encoder(), np.random.default_rng(seed), "dependence"
+            "median" if kernel is None else kernel,
+            residual(i, S),
+            Encoder(),
+            np.random.default_rng(seed),
+            "dependence",
         )[0][0]
 
     def pvalue(i: int, j: int, S: tuple[int, ...]) -> float:
         x, y = residual(i, S), residual(j, S)
-        if kernel == "aggregate":
+        if isinstance(kernel, str) and kernel == "aggregate":
             return independence_test(x, y, permutations=499, random_state=seed).pvalue
         from scipy.stats import gamma
 

@@ -35,10 +35,10 @@ def kernel_blocks(kernels: list[Kernel], X: Array, Y: Array, dtype: Any = np.flo
     recipes: list[tuple[Stationary | None, tuple | None, float, tuple | None]] = []
     for kernel in kernels:
         leaf, columns, rest = _split(kernel)
-        key = None if rest is None else ("rest", repr(rest), columns)
+        # By identity: kernels of a user's own may look alike and differ.
+        key = ("rest", *map(id, rest)) if rest else None
         if key is not None and key not in plans:
-            assert rest is not None
-            plans[key] = rest._plan(X, Y, np)
+            plans[key] = _product(rest)._plan(X, Y, np)
         if leaf is None:
             recipes.append((None, None, 1.0, key))
             continue
@@ -77,19 +77,20 @@ def kernel_blocks(kernels: list[Kernel], X: Array, Y: Array, dtype: Any = np.flo
     return blocks
 
 
-def _split(kernel: Kernel) -> tuple[Stationary | None, tuple[int, ...] | None, Kernel | None]:
+def _split(kernel: Kernel) -> tuple[Stationary | None, tuple[int, ...] | None, list[Kernel]]:
     """A kernel as (stationary leaf, its columns, the other factors)."""
-    parts = kernel.parts if isinstance(kernel, Product) else [kernel]
-    head, rest = parts[0], parts[1:]
+    head, *rest = kernel.parts if isinstance(kernel, Product) else [kernel]
     columns = None
     if isinstance(head, Restricted):
         head, columns = head.kernel, tuple(int(c) for c in head.columns)
-    if not isinstance(head, Stationary):
-        return None, None, kernel
-    other = None
-    for part in rest:
-        other = part if other is None else other * part
-    return head, columns, other
+    return (head, columns, rest) if isinstance(head, Stationary) else (None, None, [kernel])
+
+
+def _product(factors: list[Kernel]) -> Kernel:
+    out = factors[0]
+    for factor in factors[1:]:
+        out = out * factor
+    return out
 
 
 @dataclass(frozen=True)

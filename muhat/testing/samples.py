@@ -23,7 +23,7 @@ def as_table(X: Any) -> Any:
 def as_sample(X: Any, name: str, min_rows: int) -> tuple[Encoder, np.ndarray]:
     """An encoder and the rows (n, d) of one table."""
     encoder, A = encode(as_table(X), name, min_rows)
-    return encoder, np.asarray(A, dtype=np.float64)
+    return encoder, _sane(np.asarray(A, dtype=np.float64), name)
 
 
 def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, np.ndarray]:
@@ -36,7 +36,8 @@ def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, 
                 f"x and y have different columns: {sorted(mine - theirs)} only in x, "
                 f"{sorted(theirs - mine)} only in y. Pass the columns to compare, the same in both."
             )
-        y = y[list(x.columns)]  # the same columns in another order are the same columns
+        by_name = {str(c): c for c in y.columns}
+        y = y[[by_name[str(c)] for c in x.columns]]  # the same columns in another order are the same
     encoder, A = encode(x, "x", min_rows, also=y)
     other, B = encode(y, "y", min_rows, also=x)
     check_same_columns(B, A.shape[1], "y", "x")
@@ -48,7 +49,15 @@ def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, 
             "that both hold the same kind."
         )
     B = encoder.transform(y, "y") if encoder.categories else B
-    return encoder, np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
+    return encoder, *(_sane(np.asarray(S, dtype=np.float64), n) for S, n in ((A, "x"), (B, "y")))
+
+
+def _sane(A: np.ndarray, name: str) -> np.ndarray:
+    """``A``, whose squares must be numbers."""
+    largest = float(np.abs(A).max())
+    if largest > 1e100 or 0 < largest < 1e-100:
+        raise ValueError(f"{name} has values as extreme as {largest:.2g}: change its units.")
+    return A
 
 
 def column_names(encoder: Encoder, d: int, prefix: str) -> list[str]:

@@ -1,0 +1,164 @@
+"""``muhat compare``: do the rows of two files come from the same distribution?"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muhat.cli import options as o
+from muhat.cli.errors import BadUsage, plain_errors
+from muhat.cli.outcome import (
+    Answer,
+    bad_input,
+    decision,
+    drivers_record,
+    drivers_table,
+    facts_table,
+    give,
+    how,
+    kernel_words,
+    level,
+    some,
+    test_record,
+    working,
+)
+from muhat.cli.tables import common_columns, pick, prepare, printable, read_table
+
+if TYPE_CHECKING:
+    from muhat.cli.page import Page
+    from muhat.testing.result import ColumnEffect
+    from muhat.testing.two_sample import TwoSampleResult
+
+
+class Method(StrEnum):
+    """Where the p-value comes from."""
+
+    permutation = "permutation"
+    gamma = "gamma"
+    wild = "wild"
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="A table.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another with the same columns.")],
+    columns: o.Columns = None,
+    drop: o.Drop = None,
+    categories: o.Categories = None,
+    kernel: o.Kernels = None,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="permutation: exact level; gamma: fast, one kernel; wild: bootstrap for time series."
+        ),
+    ] = Method.permutation,
+    permutations: o.Permutations = 999,
+    alpha: o.Alpha = None,
+    missing: o.MissingCells = o.Missing.error,
+    seed: o.Seed = 0,
+    as_json: o.Json = False,
+    report: o.ReportPath = None,
+) -> None:
+    """Do the rows of two files come from the same distribution, and which columns differ?"""
+    with plain_errors():
+        o.check_alpha(alpha, None if method == Method.gamma else permutations)
+        o.check_report_path(report, [first, second])
+        if method == Method.gamma and kernel == o.KernelChoice.aggregate:
+            raise BadUsage(
+                "--method gamma takes one kernel: use --kernel median or learn, or another method."
+            )
+        tables = [read_table(first), read_table(second)]
+        used = common_columns(tables[0], tables[1], columns or [], drop or [])
+        taken = pick(categories or [], used, "--categories")
+        frames, dropped = prepare(tables, used, taken, missing == o.Missing.drop)
+        with bad_input(), working("testing"):
+            from muhat.testing.two_sample import two_sample_test
+
+            result = two_sample_test(
+                *frames,
+                kernel=kernel and kernel.value,
+                method=method.value,
+                permutations=permutations,
+                random_state=seed,
+            )
+            effects = result.columns() if len(used) > 1 else []
+        names = [table.name for table in tables]
+        if names[0] == names[1]:
+            names = [printable(str(first)), printable(str(second))]
+        give(_answer(result, effects, names, used, dropped, alpha, seed), as_json, report)
+
+
+def _answer(
+    result: TwoSampleResult,
+    effects: list[ColumnEffect],
+    names: list[str],
+    columns: list[str],
+    dropped: list[int],
+    alpha: float | None,
+    seed: int,
+) -> Answer:
+    from muhat.testing.result import format_pvalue
+
+    rows = [len(result.x), len(result.y)]
+    found = decision(result.pvalue, alpha)
+    verdict = f"{names[0]} and {names[1]} " + ("differ" if found else "show no difference") + level(alpha)
+    sentence = (
+        f"{verdict} (p = {format_pvalue(result.pvalue)}, {how(result)}). Of two rows, one of each file, the "
+        f"test tells which is which {100 * result.effect_size:.0f}% of the time (50% if the files are alike)."
+    )
+    standing = [effect.name for effect in effects if decision(effect.pvalue, alpha)]
+    if found and effects:
+        sentence += (
+            f" By themselves these columns differ: {some(standing)}."
+            if standing
+            else " No column differs by itself: the difference is in how they go together."
+        )
+
+    def write(page: Page) -> None:
+        facts: list[tuple[str, Any]] = [
+            ("statistic", result.statistic),
+            ("p-value", format_pvalue(result.pvalue)),
+            ("effect size, from 0.5 to 1", f"{result.effect_size:.2f}"),
+            ("MMD² of the kernel", result.mmd2),
+            ("kernels at once", len(result.kernels)),
+            ("kernel that shows most", kernel_words(result.kernel)),
+            ("rows", f"{rows[0]} and {rows[1]}"),
+        ]
+        if any(dropped):
+            facts.append(("rows with missing cells, left out", f"{dropped[0]} and {dropped[1]}"))
+        facts_table(page, facts)
+        if effects:
+            drivers_table(
+                page,
+                effects,
+                "effect size",
+                "Each column by itself: how often it tells a row of the first file from one of the second.",
+            )
+
+    def figures() -> Any:
+        from muhat.report.tests import two_sample
+
+        yield (
+            two_sample(result, (names[0], names[1]), effects or None),
+            f"The samples, the witness function (blue where {names[0]} has more rows, red where {names[1]} "
+            "has), and the statistic beside its distribution if the files were alike.",
+        )
+
+    record = {
+        "command": "compare",
+        "summary": sentence,
+        "files": names,
+        "rows": rows,
+        "dropped_rows": dropped,
+        "columns": columns,
+        **test_record(result, alpha, seed),
+        "mmd2": result.mmd2,
+        "drivers": drivers_record(effects),
+    }
+    title = f"{names[0]} and {names[1]} compared"
+    return Answer(title, sentence, write, figures, record, alpha is not None and found)
+
+
+compare.__doc__ = f"{compare.__doc__}\n\n{o.FILES} {o.GAPS}\n\n{o.DECISION}"

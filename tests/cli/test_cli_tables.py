@@ -1,0 +1,177 @@
+"""Reading tables: what is in the file comes out, or one clear line says why not."""
+
+import datetime
+import gzip
+
+import polars as pl
+import pytest
+
+from muhat.cli.errors import BadUsage
+from muhat.cli.tables import common_columns, own_columns, pick, prepare, printable, read_table
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(path, content, categories=(), drop_missing=False):
+    """The frame that a file becomes."""
+    table = read_table(write(path, content))
+    (frame,), (dropped,) = prepare([table], table.columns, categories, drop_missing)
+    return frame, dropped
+
+
+EXPECTED = pl.DataFrame({"a": [1.0, 2.5, -3e4], "b": ["x", "y z", "x"]})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "a,b\n1,x\n2.5,y z\n-3e4,x\n"),
+        ("t.CSV", "a,b\r\n1,x\r\n2.5,y z\r\n-3e4,x\r\n"),
+        ("blank-end.csv", "a,b\n1,x\n2.5,y z\n-3e4,x\n\n\n"),
+        ("no-end.csv", "a,b\n1,x\n2.5,y z\n-3e4,x"),
+        ("spaces.csv", "a, b\n1, x\n 2.5, y z \n-3e4,x\n"),
+        ("quoted.csv", '"a","b"\n"1","x"\n"2.5","y z"\n"-3e4","x"\n'),
+        ("mark.csv", b"\xef\xbb\xbfa,b\n1,x\n2.5,y z\n-3e4,x\n"),
+        ("semicolons.csv", "a;b\n1;x\n2.5;y z\n-3e4;x\n"),
+        ("t.tsv", "a\tb\n1\tx\n2.5\ty z\n-3e4\tx\n"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,x\n2.5,y z\n-3e4,x\n")),
+    ],
+)
+def test_text_files(tmp_path, name, content):
+    frame, dropped = read(tmp_path / name, content)
+    assert frame.equals(EXPECTED)
+    assert dropped == 0
+
+
+def test_parquet(tmp_path):
+    path = tmp_path / "t[0]*.parquet"  # no pattern
+    frame = EXPECTED.with_columns(
+        pl.Series("whole", [1, 2, 3]),
+        pl.Series("flag", [True, False, True]),
+        pl.Series("kind", ["u", "v", "u"], dtype=pl.Categorical),
+    )
+    frame.write_parquet(path)
+    table = read_table(path)
+    (out,), _ = prepare([table], table.columns, [], False)
+    assert out.schema == {"a": pl.Float64, "b": pl.String, "whole": pl.Float64} | dict.fromkeys(
+        ["flag", "kind"], pl.String
+    )
+    assert out["flag"].to_list() == ["true", "false", "true"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_missing_cells_are_an_error_or_dropped(tmp_path, kind):
+    path = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        write(path, "a,b,c\n1,x,0\n,y,1\n3,NA,2\n4,x,nan\n5,y,4\n")
+    else:
+        pl.DataFrame(
+            {"a": [1.0, None, 3, 4, 5], "b": ["x", "y", None, "x", "y"], "c": [0.0, 1, 2, float("nan"), 4]}
+        ).write_parquet(path)
+    table = read_table(path)
+    with pytest.raises(BadUsage, match=r"missing cells in 'a' \(1\), 'b' \(1\), 'c' \(1\).*--missing drop"):
+        prepare([table], ["a", "b", "c"], [], False)
+    (frame,), dropped = prepare([table], ["a", "b", "c"], [], True)
+    assert (frame.rows(), dropped) == ([(1.0, "x", 0.0), (5.0, "y", 4.0)], [3])
+    (frame,), dropped = prepare([table], ["b"], [], True)  # gaps elsewhere do not matter
+    assert (frame.height, dropped) == (4, [1])
+
+
+BAD = {
+    "empty": ("t.csv", "", "is empty"),
+    "blank": ("t.csv", "\n\n", "0 rows"),
+    "header alone": ("t.csv", "a,b\n", "0 rows"),
+    "two names alike": ("t.csv", "a,a\n1,2\n", "several columns named 'a'"),
+    "long row": ("t.csv", "a,b\n1,2\n1,2,3\n", "more cells than the first line"),
+    "latin": ("t.csv", "a\né\n".encode("latin-1"), "UTF-8"),
+    "no gzip": ("t.csv.gz", b"a,b\n1,2\n", "cannot be read"),
+    "half gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 999)[:30], "cannot be read"),
+    "no parquet": ("t.parquet", b"PAR1 nothing", "cannot be read as Parquet"),
+    "another kind": ("t.xlsx", b"x", "no known kind"),
+    "mixed": ("t.csv", "a\n1\n2\nthree\n", "'a' mixes numbers and text, e.g. 'three'"),
+    "identifier": ("t.csv", "id,a\nu,1\nv,2\nw,3\n", "'id'.*--drop"),
+    "infinite": ("t.csv", "a\n1\ninf\n", "infinite"),
+    "all missing": ("t.csv", "a,b\n1,\n2,\n", "missing cells in 'b'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_files(tmp_path, case):
+    name, content, message = BAD[case]
+    with pytest.raises(BadUsage, match=message):
+        read(tmp_path / name, content)
+
+
+def test_no_file_and_a_folder(tmp_path):
+    with pytest.raises(BadUsage, match="there is no file"):
+        read_table(tmp_path / "no.csv")
+    with pytest.raises(BadUsage, match="not an ordinary file"):
+        read_table(tmp_path)
+
+
+@pytest.mark.parametrize("values", [[datetime.date(2024, 1, 1)] * 3, [[1], [2], [3]], [b"x", b"y", b"y"]])
+def test_columns_that_are_neither_numbers_nor_categories(tmp_path, values):
+    pl.DataFrame({"d": values}).write_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    with pytest.raises(BadUsage, match=r"'d'.*--drop"):
+        prepare([table], ["d"], [], False)
+
+
+def test_nothing_is_left_without_missing_cells(tmp_path):
+    with pytest.raises(BadUsage, match="no row"):
+        read(tmp_path / "t.csv", "a,b\n1,\n,2\n", drop_missing=True)
+
+
+def test_categories_on_request(tmp_path):
+    frame, _ = read(tmp_path / "t.csv", "a,zip,id\n1,007,u\n2,3b,v\n3,007,w\n", ["a", "zip", "id"])
+    assert frame.rows() == [("1", "007", "u"), ("2", "3b", "v"), ("3", "007", "w")]
+
+
+def test_a_column_of_numbers_in_one_file_and_text_in_the_other(tmp_path):
+    tables = [
+        read_table(write(tmp_path / f"{i}.csv", f"a\n{cells}\n")) for i, cells in enumerate(("1\n2", "x\nx"))
+    ]
+    with pytest.raises(BadUsage, match=r"mixes numbers and text, e.g. 'x' in '1.csv'"):
+        prepare(tables, ["a"], [], False)
+    frames, _ = prepare(tables, ["a"], ["a"], False)
+    assert [frame["a"].to_list() for frame in frames] == [["1", "2"], ["x", "x"]]
+
+
+def test_control_characters_are_spelled_out(tmp_path):
+    frame, _ = read(tmp_path / "t.csv", "\x1b[31m,b\n\x07q,1\n\x07q,2\n")
+    assert frame.columns == ["\\x1b[31m", "b"]
+    assert frame.row(0) == ("\\x07q", 1.0)
+    assert printable("a\nb\u202e\x9b") == "a\\nb\\u202e\\x9b"
+    assert printable("é 漢字 [bold] <b>") == "é 漢字 [bold] <b>"
+
+
+def test_a_column_without_a_name_gets_its_place(tmp_path):
+    frame, _ = read(tmp_path / "t.csv", ",a\n0,5\n1,6\n")
+    assert frame.columns == ["column 1", "a"]
+
+
+def test_names_in_options():
+    known = ["a", "b", "c,d", "wind speed"]
+    assert pick(["a,b"], known, "--x") == ["a", "b"]
+    assert pick(["c,d", "a, wind speed", "a"], known, "--x") == ["c,d", "a", "wind speed"]
+    with pytest.raises(BadUsage, match=r"--x names 'wind_speed'.*did you mean 'wind speed'"):
+        pick(["wind_speed"], known, "--x")
+    with pytest.raises(BadUsage, match=r"the columns are 'a', 'b'"):
+        pick(["zzz"], known, "--x")
+
+
+def test_which_columns(tmp_path):
+    first = read_table(write(tmp_path / "1.csv", "a,b,c\n1,2,3\n"))
+    second = read_table(write(tmp_path / "2.csv", "c,a,d\n1,2,3\n"))
+    with pytest.raises(BadUsage, match=r"only '1.csv' has 'b'; only '2.csv' has 'd'"):
+        common_columns(first, second, [], [])
+    assert common_columns(first, second, [], ["b,d"]) == ["a", "c"]
+    assert common_columns(first, second, ["c,a"], ["a"]) == ["c"]
+    with pytest.raises(BadUsage, match=r"'d', which '1.csv' does not have"):
+        common_columns(first, second, ["d"], [])
+    with pytest.raises(BadUsage, match="no column is left"):
+        own_columns(first, ["a"], ["a"])
+    assert own_columns(first, [], ["b"]) == ["a", "c"]
