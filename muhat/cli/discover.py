@@ -101,11 +101,6 @@ def discover(
         with bad_input(), working("testing") as move:
             from muhat.testing.discover import discover as search
 
-            def progress(size: int, done: int, total: int) -> None:
-                whole = done == total and bootstrap
-                text = f"repeating on {bootstrap} halves" if whole else f"pairs, given {size} others"
-                move(text, done, total)
-
             graph = search(
                 frame,
                 alpha,
@@ -113,7 +108,8 @@ def discover(
                 whitened or None,
                 **knowledge,
                 bootstrap=bootstrap,
-                progress=progress,
+                progress=lambda size, done, total: move(f"pairs, given {size} others", done, total),
+                resampling=lambda done, total: move("repeating on halves of the rows", done, total),
                 random_state=seed,
             )
         give(_answer(graph, table.name, frame.height, dropped, test.value, bootstrap, seed), as_json, report)

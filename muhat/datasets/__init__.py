@@ -1,4 +1,4 @@
-"""Small data sets: generators whose truth is known, and tables that scikit-learn ships."""
+"""Small data sets: generators whose truth is known, tables that scikit-learn ships, and ozone."""
 
 from muhat.datasets.base import Pairs, Table
 from muhat.datasets.daily import daily_load, daily_load_mean, daily_load_sd
@@ -8,8 +8,10 @@ from muhat.datasets.gaussian_grid import gaussian_grid
 from muhat.datasets.iris import iris
 from muhat.datasets.mixture import gaussian_mixture, gaussian_mixture_pdf
 from muhat.datasets.normal_laplace import normal_and_laplace
+from muhat.datasets.ozone import DataNotFound, ozone
 
 __all__ = [
+    "DataNotFound",
     "Pairs",
     "Table",
     "daily_load",
@@ -25,4 +27,5 @@ __all__ = [
     "gaussian_mixture_pdf",
     "iris",
     "normal_and_laplace",
+    "ozone",
 ]

@@ -12,7 +12,7 @@ from muhat import _threads
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_same_rows
 from muhat.kernels.base import Kernel
-from muhat.kernels.default import default_kernel, resolve_kernel
+from muhat.kernels.default import resolve_kernel
 from muhat.kernels.delta import Delta
 from muhat.kernels.stationary import Gaussian
 from muhat.learning.leave_one_out import stretch
@@ -239,8 +239,9 @@ def conditional_independence_test(
 
 
 def _one_kernel(kernel: Any, A: np.ndarray, encoder: Encoder, name: str) -> Kernel:
-    if kernel is None or (isinstance(kernel, str) and kernel == "median"):
-        return default_kernel(A, encoder)
+    if isinstance(kernel, str):
+        check_choice(kernel, name, ("median",))
+        kernel = None
     return resolve_kernel(kernel, A, encoder, name)
 
 

@@ -40,6 +40,7 @@ def discover(
     max_conditioning: int | None = None,
     bootstrap: int = 0,
     progress: Callable[[int, int, int], None] | None = None,
+    resampling: Callable[[int, int], None] | None = None,
     random_state: Any = 0,
 ) -> CausalGraph:
     """Find which columns of a table cause which, as far as tests can tell, by the PC algorithm [SGS00].
@@ -61,7 +62,8 @@ def discover(
         tiers: groups of columns in order of time; nothing causes a column of an earlier group.
         max_conditioning: size of conditioning sets, at most.
         bootstrap: how many times to repeat on half of the rows, for the frequency of each edge; 0 for none.
-        progress: called as the search goes on.
+        progress: called with the size of conditioning sets, the pairs done and the pairs in all.
+        resampling: called after each repetition with how many are done, and how many there are.
         random_state: seed.
 
     Returns:
@@ -103,7 +105,9 @@ def discover(
     with one_blas_thread():  # as in a single test
         graph = once(report=progress)
         if bootstrap:
-            graph = graph.with_frequencies(bootstrap_frequencies(once, len(Z), bootstrap, rng))
+            graph = graph.with_frequencies(
+                bootstrap_frequencies(once, len(Z), bootstrap, rng, progress=resampling)
+            )
     return graph
 
 
@@ -134,7 +138,8 @@ def make_test(
 ) -> Callable[[int, int, tuple[int, ...]], float]:
     """``p(i, j, S)`` on the columns of ``Z``; what belongs to one column or one set is made once."""
     if callable(test):
-        return lambda i, j, S: float(test(Z[:, [i]], Z[:, [j]], Z[:, list(S)] if S else None))
+        function: Callable[..., Any] = test
+        return lambda i, j, S: float(function(Z[:, [i]], Z[:, [j]], Z[:, list(S)] if S else None))
     if test == "fisher-z":
         return _fisher_z(Z)
     return _kci(Z, encoder) if test == "kci" else _residual(Z, encoder, kernel, rng)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from muhat.kernels.stationary import Stationary
 
 # Entries of a block in each thread: 4 MB in single precision.
 BLOCK_ELEMENTS = 1 << 20
+# Entries of features made at a time.
+FEATURE_ELEMENTS = 1 << 24
 # From this many rows on, kernels are evaluated and multiplied in single precision.
 SINGLE_ROWS = 1000
 
@@ -184,6 +187,74 @@ def feature_forms(kernel: FeatureKernel, Z: np.ndarray, V: np.ndarray) -> Forms:
         diagonals=diag[None],
         squares=np.array([(second**2).sum() - (diag**2).sum()]),
     )
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Rows of two samples in bins of one size, each of one sample, that permutations move whole.
+
+    Moving bins is moving rows in a smaller group of permutations: a test keeps its exact level, and its cost
+    for many permutations no longer grows with the rows. Rows beyond whole bins stay where they are.
+
+    Attributes:
+        order: the rows, bin after bin, then those left over of the first sample and of the second.
+        size: rows a bin.
+        first, second: bins of each sample.
+        left: rows left over of the first sample.
+    """
+
+    order: np.ndarray
+    size: int
+    first: int
+    second: int
+    left: int
+
+    @classmethod
+    def draw(cls, n: int, m: int, size: int, rng: np.random.Generator) -> Bins:
+        """Rows put into bins at random: neighbours in a table may be alike."""
+        size = max(1, min(size, n, m))
+        x, y = rng.permutation(n), n + rng.permutation(m)
+        a, b = n // size * size, m // size * size
+        order = np.concatenate([x[:a], y[:b], x[a:], y[b:]])
+        return cls(order, size, a // size, b // size, n - a)
+
+
+def binned_mmd(
+    kernel: FeatureKernel, Z: np.ndarray, bins: Bins, members: np.ndarray, biased: bool
+) -> np.ndarray:
+    """MMD² for every row of ``members`` (B, bins), which bins make up the first sample, (B,).
+
+    Needs sums of the features over bins alone, which one pass over the rows makes.
+    """
+    count = bins.first + bins.second
+    sums, diag = np.zeros((count + 2, kernel.size)), np.zeros(count + 2)
+    shift = Z.mean(axis=0) if isinstance(kernel, FourierKernel) else 0.0  # its products do not change
+    dtype = np.float32 if len(Z) >= SINGLE_ROWS else np.float64
+    whole = count * bins.size
+    step = max(1, FEATURE_ELEMENTS // (kernel.size * bins.size)) * bins.size
+    edges = [*range(0, whole, step), whole, whole + bins.left, len(Z)]
+    for start, stop in pairwise(edges):
+        if start == stop:
+            continue
+        Phi = np.asarray(kernel.features((Z[bins.order[start:stop]] - shift).astype(dtype, copy=False)))
+        if stop <= whole:
+            at, groups = slice(start // bins.size, stop // bins.size), Phi.reshape(-1, bins.size, kernel.size)
+            sums[at], diag[at] = groups.sum(axis=1), (groups**2).sum(axis=(1, 2))
+        else:
+            at = count if stop == whole + bins.left and start == whole else count + 1
+            sums[at], diag[at] = Phi.sum(axis=0), (Phi**2).sum()
+    n = bins.first * bins.size + bins.left
+    m = len(Z) - n
+    H = members.astype(np.float64)
+    total, inside = sums.sum(axis=0), H @ sums[:count] + sums[count]
+    own = H @ diag[:count] + diag[count]  # Σ_{i∈x} k(zᵢ, zᵢ)
+    xx = (inside**2).sum(axis=1)
+    xy = inside @ total - xx
+    yy = total @ total - 2 * xy - xx
+    if biased:
+        return xx / n**2 + yy / m**2 - 2 * xy / (n * m)
+    rest = diag.sum() - own
+    return (xx - own) / (n * (n - 1)) + (yy - rest) / (m * (m - 1)) - 2 * xy / (n * m)
 
 
 def _centres(kernels: list[Kernel], Z: np.ndarray) -> np.ndarray:

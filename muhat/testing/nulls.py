@@ -44,7 +44,7 @@ def wild_multipliers(n: int, draws: int, length: float, rng: np.random.Generator
     a = float(np.exp(-1 / length)) if length > 0 else 0.0
     noise = rng.standard_normal((draws, n))
     noise[:, 1:] *= np.sqrt(1 - a * a)
-    return lfilter([1.0], [1.0, -a], noise, axis=1)
+    return np.asarray(lfilter([1.0], [1.0, -a], noise, axis=1))
 
 
 def memory_length(Z: np.ndarray) -> float:

@@ -49,7 +49,8 @@ def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, 
             "that both hold the same kind."
         )
     B = encoder.transform(y, "y") if encoder.categories else B
-    return encoder, *(_sane(np.asarray(S, dtype=np.float64), n) for S, n in ((A, "x"), (B, "y")))
+    A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
+    return encoder, _sane(A, "x"), _sane(B, "y")
 
 
 def _sane(A: np.ndarray, name: str) -> np.ndarray:

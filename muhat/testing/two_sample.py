@@ -17,7 +17,14 @@ from muhat.kernels.delta import Delta
 from muhat.kernels.stationary import Gaussian
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels, is_moment
-from muhat.testing.forms import SINGLE_ROWS, Forms, feature_forms, quadratic_forms
+from muhat.testing.forms import (
+    SINGLE_ROWS,
+    Bins,
+    Forms,
+    binned_mmd,
+    feature_forms,
+    quadratic_forms,
+)
 from muhat.testing.nulls import (
     Moments,
     gamma_null,
@@ -35,8 +42,10 @@ if TYPE_CHECKING:
 
 METHODS = ("permutation", "gamma", "wild")
 # Beyond this many rows in all, features stand in for the kernels unless exact ones are asked for.
-EXACT_ROWS = 20_000
+EXACT_ROWS = 10_000
 FEATURES = 512
+# With features, rows are permuted in about this many bins; single rows if there are no more.
+BINS = 4000
 # Rows that single columns are looked at with, at most.
 COLUMN_ROWS = 4000
 # Rows of each sample that the effect size looks at: all of few, a fifth of many.
@@ -74,7 +83,7 @@ def two_sample_test(
             unbiased one leaves them out. The wild bootstrap and gamma use the biased one.
         representation: how kernels are held: exact in blocks, or :class:`muhat.Fourier` or
             :class:`muhat.Nystrom` features, whose cost grows linearly with the rows. None takes exact
-            kernels up to 20 000 rows in all and 512 features beyond.
+            kernels up to 10 000 rows in all and 512 features beyond.
         length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
         random_state: seed.
 
@@ -101,18 +110,26 @@ def two_sample_test(
         )
     kernels = represent(kernels, representation, Z, rng, given=isinstance(kernel, (Kernel, list, tuple)))
     n, m = len(A), len(B)
-    observed = (np.arange(n + m) < n) - n / (n + m)
-    if method == "wild":
-        length = memory_length_of(A, B) if length is None else float(length)
-        V = _wild_vectors(n, m, permutations, length, rng)
-    elif method == "gamma":
-        V = observed[None]
+    featured = [k for k in kernels if isinstance(k, FeatureKernel)]
+    forms = None
+    if method == "permutation" and len(featured) == len(kernels):
+        bins = Bins.draw(n, m, (n + m) // BINS, rng)
+        members = label_permutations(bins.first, bins.second, permutations, rng)
+        values = np.stack([binned_mmd(k, Z, bins, members, biased) for k in featured])
     else:
-        V = label_permutations(n, m, permutations, rng) - np.float64(n / (n + m))
-    forms = _forms(kernels, Z, V)
-    values = _biased(forms, V, n, m) if biased or method != "permutation" else _unbiased(forms, V, n, m)
+        if method == "wild":
+            length = max(memory_length(A), memory_length(B)) if length is None else float(length)
+            V = _wild_vectors(n, m, permutations, length, rng)
+        elif method == "gamma":
+            V = ((np.arange(n + m) < n) - n / (n + m))[None]
+        else:
+            V = label_permutations(n, m, permutations, rng) - np.float64(n / (n + m))
+        forms = _forms(kernels, Z, V)
+        plain = method == "permutation" and not biased
+        values = _unbiased(forms, V, n, m) if plain else _biased(forms, V, n, m)
     best = 0
     if method == "gamma":
+        assert forms is not None
         statistic = float(values[0, 0])
         pvalue, null = _gamma(forms, n, m, statistic)
     else:
@@ -137,11 +154,6 @@ def two_sample_test(
         encoder=encoder,
         seed=int(rng.integers(2**32)),
     )
-
-
-def memory_length_of(*samples: np.ndarray) -> float:
-    """The longest memory of several series."""
-    return max(memory_length(sample) for sample in samples)
 
 
 def represent(
@@ -308,8 +320,8 @@ class TwoSampleResult(TestResult):
         n, m = len(self.x), len(self.y)
         found = "The samples differ" if self.pvalue <= 0.05 else "No difference was found"
         return (
-            f"{found} ({n} and {m} rows; {self._how()}). A row of the first ranks above one of the second "
-            f"{100 * self.effect_size:.0f}% of the time (50% if they are alike)."
+            f"{found} ({n} and {m} rows; {self._how()}). Of two rows, one of each sample, the witness tells "
+            f"which is which {100 * self.effect_size:.0f}% of the time (50% if they are alike)."
         )
 
     def plot(self) -> Figure:
