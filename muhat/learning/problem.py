@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, sqrt
 from typing import Any
 
@@ -27,6 +27,9 @@ ROWS = 1000
 POINTS = 128
 # XLA's thread pool on a CPU can wait for itself for ever, in loops on few cores; it brings little here.
 SERIAL: dict[str, Any] = {"xla_cpu_multi_thread_eigen": False}
+# Compiled functions by structure, the latest ones.
+_COMPILED: dict[tuple[Any, ...], Callable[..., Any]] = {}
+MOST_COMPILED = 16
 
 
 @dataclass(frozen=True)
@@ -87,23 +90,65 @@ class Problem:
         return log_pseudolikelihood(kernel, X, Z, tau2, prior, self.directions, amplitude=free)
 
     def value_and_grad(self) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        """:meth:`log_likelihood` and its gradient in v, compiled once; NumPy in and out."""
+        """:meth:`log_likelihood` and its gradient in v; NumPy in and out.
+
+        Compiled once for all problems of the same structure: other data or another seed of the same shape
+        do not compile again.
+        """
         import jax
 
-        both = jax.jit(jax.value_and_grad(self.log_likelihood), compiler_options=SERIAL)
+        key = self._structure()
+        both = _COMPILED.get(key) if key is not None else None
+        if both is None:
+            # The structure alone: what is compiled must not keep the data alive.
+            frame = replace(self, X=self.X[:0], Z=self.Z[:0])
+
+            def value(v: Array, X: Array, Z: Array, base: Array, noise: Array, volume: Array, points: Array):
+                noise = None if frame.noise is None else noise
+                nu = Measure(volume, frame.nu.levels, points)
+                return replace(frame, base=base, noise=noise, nu=nu).log_likelihood(v, X, Z)
+
+            both = jax.jit(jax.value_and_grad(value), compiler_options=SERIAL)
+            if key is not None:
+                _COMPILED[key] = both
+                if len(_COMPILED) > MOST_COMPILED:
+                    del _COMPILED[next(iter(_COMPILED))]
+        noise = np.float64(0.0 if self.noise is None else self.noise)
+        data = (self.X, self.Z, self.base, noise, np.float64(self.nu.volume), self.nu.points)
 
         def call(v: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             with jax.enable_x64(True):
-                value, gradient = both(np.asarray(v, dtype=np.float64), self.X, self.Z)
+                value, gradient = both(np.asarray(v, dtype=np.float64), *data)
                 return np.asarray(value), np.asarray(gradient)
 
         return call
+
+    def _structure(self) -> tuple[Any, ...] | None:
+        """What the compiled function depends on beside its arguments; None for kernels of a user's own."""
+        if not all(part.startswith("muhat.") for part in _modules(self.parameters.kernel)):
+            return None
+        unit = self.parameters.at(np.zeros(len(self.base)))
+        return (
+            repr(unit),
+            self.parameters.shapes,
+            self.ties.shape,
+            self.ties.tobytes(),
+            self.noise is None,
+            self.directions.shape,
+            self.directions.tobytes(),
+            tuple(self.nu.levels.items()),
+        )
 
     def usual_noise(self, u: np.ndarray) -> float:
         """τ² that is about best at ``u``: ``(m/D)`` times the mean variance of ``k(X, z)``."""
         K = np.asarray(self.kernel(u)(self.X, self.Z))
         scale = len(self.Z) / self.directions.shape[1]
         return float(np.maximum(scale * np.mean(K.var(axis=0)), 1e-12 * np.mean(K**2) + 1e-300))
+
+
+def _modules(kernel: Kernel) -> list[str]:
+    inside = [getattr(kernel, name) for name in kernel._parameters]
+    return [type(kernel).__module__, *(m for k in inside if isinstance(k, Kernel) for m in _modules(k))]
 
 
 def make_problem(

@@ -34,4 +34,4 @@ def fuse(scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """
     from scipy.special import log_ndtr, logsumexp
 
-    return logsumexp(-log_ndtr(-scores), axis=0, b=weights[:, None])
+    return np.asarray(logsumexp(-log_ndtr(-scores), axis=0, b=weights[:, None]))

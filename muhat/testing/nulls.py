@@ -48,10 +48,11 @@ def wild_multipliers(n: int, draws: int, length: float, rng: np.random.Generator
 
 
 def memory_length(Z: np.ndarray) -> float:
-    """How many rows on, about, a series forgets: the largest integrated autocorrelation over columns.
+    """The memory of multipliers for a series: several times what the series itself forgets in, in rows.
 
-    For each column ``2 Σ ρ(t)``, summed while the autocorrelations stay above their sampling error: 0 for
-    columns that show none.
+    Six times the largest ``2 Σ ρ(t)`` over columns, at most a fifth of the rows; 0 for columns that show no
+    autocorrelation. The sum stops where autocorrelations reach their sampling error. Multipliers that forget
+    as fast as the series would halve the very autocovariances that they have to keep.
     """
     n = len(Z)
     A = np.asarray(Z, dtype=np.float64) - Z.mean(axis=0)
@@ -66,7 +67,7 @@ def memory_length(Z: np.ndarray) -> float:
         below = np.nonzero(rho < 2 / np.sqrt(n))[0]
         kept = rho[: below[0]] if len(below) else rho
         longest = max(longest, float(2 * kept.sum()))
-    return longest
+    return min(6 * longest, n / 5)
 
 
 def permutation_pvalue(values: np.ndarray) -> float:
