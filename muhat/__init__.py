@@ -20,7 +20,7 @@ from muhat.kernels import (
     Rotation,
 )
 from muhat.learning import learn_kernel, sample_kernel
-from muhat.models import BayesianEmbedding, ConditionalMean
+from muhat.models import BayesianEmbedding, ConditionalMean, witness_posterior
 from muhat.testing import conditional_independence_test, discover, independence_test, two_sample_test
 
 __all__ = [
@@ -56,4 +56,5 @@ __all__ = [
     "sample_kernel",
     "save",
     "two_sample_test",
+    "witness_posterior",
 ]

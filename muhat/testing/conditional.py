@@ -138,12 +138,12 @@ def kci(
     """KCI from residual features of (x, z) and of y given z [Z11]: statistic, p-value and null.
 
     The statistic is ``‖Φᵀ Ψ‖²/n²``, the HSIC of the residuals. Under the null, ``Σᵢ φᵢ ⊗ ψᵢ`` is a sum of
-    n terms of mean 0, so random signs on the terms draw from its distribution; the gamma approximation
-    has the mean and variance of the same weighted sum of χ² [Z11, Prop. 5].
+    n terms of mean 0, so normal multipliers on the terms draw from its distribution; the gamma
+    approximation has the mean and variance of the same weighted sum of χ² [Z11, Prop. 5].
     """
     n = len(Phi)
     W = np.ones((1 + (draws if null == "bootstrap" else 0), n))
-    W[1:] = rng.choice([-1.0, 1.0], size=(len(W) - 1, n))
+    W[1:] = rng.standard_normal((len(W) - 1, n))
     values, trace, square = product_forms(Phi, Psi, W)
     if null == "bootstrap":
         return float(values[0] / n**2), permutation_pvalue(values), values[1:] / n**2
@@ -181,8 +181,8 @@ def conditional_independence_test(
             depend given z [Z11]; ``"residual"``: HSIC between the residuals of x and of y themselves after
             regression on z [F16, §5], stronger where z only shifts x and y. Where z changes their spread
             it is wrong: residuals whose spread goes together count as dependent.
-        null: ``"bootstrap"``: random signs in KCI, permutations of the residuals in the residual test; or
-            ``"gamma"``, an approximation, faster.
+        null: ``"bootstrap"``: random multipliers in KCI, permutations of the residuals in the residual test;
+            or ``"gamma"``, an approximation, faster.
         permutations: how many, or draws of the bootstrap.
         random_state: seed.
 
@@ -230,7 +230,7 @@ def conditional_independence_test(
         pvalue=pvalue,
         null=sample,
         effect_size=effect,
-        method={"bootstrap": "signs" if method == "kci" else "permutation", "gamma": "gamma"}[null],
+        method={"bootstrap": "multipliers" if method == "kci" else "permutation", "gamma": "gamma"}[null],
         kernels=kernels,
         best=best,
         test=method,

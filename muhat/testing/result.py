@@ -24,7 +24,7 @@ class TestResult:
         null: the statistic under the null: one value a permutation or bootstrap draw; for the gamma
             approximation its quantiles.
         effect_size: how large the effect is, whatever the sample size (see the test).
-        method: where the p-value comes from: "permutation", "gamma", "wild" or (KCI) "signs".
+        method: where the p-value comes from: "permutation", "gamma", "wild" or (KCI) "multipliers".
         kernels: all kernels that took part.
         best: which of them shows the effect most.
     """
@@ -61,7 +61,7 @@ class TestResult:
         how = {
             "permutation": f"{len(self.null)} permutations",
             "wild": f"{len(self.null)} wild bootstrap draws",
-            "signs": f"{len(self.null)} draws of signs",
+            "multipliers": f"{len(self.null)} bootstrap draws",
             "gamma": "gamma approximation",
         }[self.method]
         return f"p = {format_pvalue(self.pvalue)}; {many}{how}"
