@@ -18,7 +18,6 @@ from muhat.cli.outcome import (
     drivers_table,
     facts_table,
     give,
-    how,
     kernel_words,
     level,
     some,
@@ -105,7 +104,7 @@ def _answer(
     found = decision(result.pvalue, alpha)
     verdict = f"{names[0]} and {names[1]} " + ("differ" if found else "show no difference") + level(alpha)
     sentence = (
-        f"{verdict} (p = {format_pvalue(result.pvalue)}, {how(result)}). Of two rows, one of each file, the "
+        f"{verdict} (p = {format_pvalue(result.pvalue)}, {result.source}). Of two rows, one of each file, the "
         f"test tells which is which {100 * result.effect_size:.0f}% of the time (50% if the files are alike)."
     )
     standing = [effect.name for effect in effects if decision(effect.pvalue, alpha)]

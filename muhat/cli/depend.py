@@ -18,7 +18,6 @@ from muhat.cli.outcome import (
     drivers_table,
     facts_table,
     give,
-    how,
     kernel_words,
     level,
     test_record,
@@ -139,7 +138,7 @@ def _answer(
     pair = f"{x} and {y}"
     sentence = (
         f"{pair} {'depend on each other' if found else 'show no dependence'}{known}{level(alpha)} "
-        f"(p = {format_pvalue(result.pvalue)}, {how(result)}). Strength {result.effect_size:.2f} on a "
+        f"(p = {format_pvalue(result.pvalue)}, {result.source}). Strength {result.effect_size:.2f} on a "
         "scale from 0, independent, to 1, one determines the other."
     )
 

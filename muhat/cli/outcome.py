@@ -116,17 +116,6 @@ def level(alpha: float | None) -> str:
     return "" if alpha is None else f" at the level {alpha:g}"
 
 
-def how(result: TestResult) -> str:
-    """Where a p-value comes from."""
-    count = len(result.null)
-    return {
-        "permutation": f"{count} permutations",
-        "signs": f"{count} random signs",
-        "wild": f"{count} wild bootstrap draws",
-        "gamma": "gamma approximation",
-    }[result.method]
-
-
 def some(names: Sequence[str], most: int = 6) -> str:
     """The first few of many names."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -58,13 +58,17 @@ class TestResult:
 
     def _how(self) -> str:
         many = f"{len(self.kernels)} kernels, " if len(self.kernels) > 1 else ""
-        how = {
+        return f"p = {format_pvalue(self.pvalue)}; {many}{self.source}"
+
+    @property
+    def source(self) -> str:
+        """Where the p-value comes from, in words."""
+        return {
             "permutation": f"{len(self.null)} permutations",
             "wild": f"{len(self.null)} wild bootstrap draws",
             "multipliers": f"{len(self.null)} bootstrap draws",
             "gamma": "gamma approximation",
         }[self.method]
-        return f"p = {format_pvalue(self.pvalue)}; {many}{how}"
 
 
 @dataclass(frozen=True)
