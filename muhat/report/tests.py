@@ -29,7 +29,7 @@ LETTERS = 18  # of a name
 ELEMENTS = 1 << 22
 NULLS = {
     "permutation": "rows shuffled",
-    "signs": "random signs",
+    "multipliers": "random multipliers",
     "wild": "wild bootstrap",
     "gamma": "gamma approximation",
 }

@@ -65,7 +65,7 @@ def test_json_is_what_the_library_says(data):
 
 
 @pytest.mark.parametrize(
-    ("method", "kept"), [("kci", "signs"), ("gamma", "gamma"), ("residual", "permutation")]
+    ("method", "kept"), [("kci", "multipliers"), ("gamma", "gamma"), ("residual", "permutation")]
 )
 def test_what_is_known_explains_the_dependence(data, method, kept):
     assert record(data, "--x", "x", "--y", "y")["pvalue"] <= 0.01
