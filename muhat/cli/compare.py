@@ -105,7 +105,8 @@ def _answer(
     verdict = f"{names[0]} and {names[1]} " + ("differ" if found else "show no difference") + level(alpha)
     sentence = (
         f"{verdict} (p = {format_pvalue(result.pvalue)}, {result.source}). Of two rows, one of each file, "
-        f"the test tells which is which {100 * result.effect_size:.0f}% of the time (50% if the files are alike)."
+        f"the test tells which is which {100 * result.effect_size:.0f}% of the time (50% if the files are "
+        "alike)."
     )
     standing = [effect.name for effect in effects if decision(effect.pvalue, alpha)]
     if found and effects:
