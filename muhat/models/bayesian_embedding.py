@@ -38,14 +38,14 @@ class _Process:
 
     def mean(self, points: Any) -> np.ndarray:
         """Posterior mean at ``points`` (q, d), (q,)."""
-        raise NotImplementedError
+        raise TypeError("write mean")
 
     def cov(self, points: Any) -> np.ndarray:
         """Posterior covariance between ``points`` (q, d), (q, q)."""
-        raise NotImplementedError
+        raise TypeError("write cov")
 
     def _var(self, points: Any) -> np.ndarray:
-        raise NotImplementedError
+        raise TypeError("write _var")
 
     def std(self, points: Any) -> np.ndarray:
         """Posterior standard deviation at ``points`` (q, d), (q,)."""

@@ -25,7 +25,7 @@ from muhat.testing.nulls import (
     row_permutations,
     wild_multipliers,
 )
-from muhat.testing.result import ColumnEffect, TestResult
+from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import as_sample, as_table, column_names, refuse_constant
 from muhat.testing.two_sample import METHODS, represent
 
@@ -198,11 +198,12 @@ def _permuted(
     left, right = (
         [centred_factor(k, Z, rng, COMPLETE, most, np.float64) for k in kernels] for kernels, Z in both
     )
-    sizes = [[f.shape[1] for f in side] for side in (left, right)]
-    complete = max(map(max, sizes)) < most and 2 * n * sum(sizes[0]) * sum(sizes[1]) < GATHER * n**2 * len(
-        right
-    )
-    return _factored(left, right, orders) if complete else _dense(kernels_x, kernels_y, X, Y, orders)
+    columns = [sum(f.shape[1] for f in side) for side in (left, right)]
+    complete = max(f.shape[1] for f in left + right) < most
+    cheaper = 2 * columns[0] * columns[1] < GATHER * n * len(right)
+    if complete and cheaper:
+        return _factored(left, right, orders)
+    return _dense(kernels_x, kernels_y, X, Y, orders)
 
 
 def _dense(
@@ -340,15 +341,7 @@ class IndependenceResult(TestResult):
                 mean, _ = permutation_mean_variance(a, b)
                 top = float(np.sqrt(a.square * b.square))
                 effects.append(float(np.clip((value - mean) / (top - mean), 0.0, 1.0)) if top > mean else 0.0)
-        table = np.stack(scores)
-        largest = table[:, 1:].max(axis=0)
-        out = [
-            ColumnEffect(
-                name, effect, float((1 + np.count_nonzero(largest >= s[0] - 1e-9)) / (1 + permutations))
-            )
-            for name, effect, s in zip(names, effects, table, strict=True)
-        ]
-        return [out[j] for j in np.argsort(-table[:, 0], kind="stable")]
+        return column_effects(names, effects, np.stack(scores))
 
     @property
     def summary(self) -> str:

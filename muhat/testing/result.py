@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from muhat.kernels.base import Kernel
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -86,14 +84,20 @@ class ColumnEffect:
     pvalue: float
 
 
+def column_effects(names: list[str], effects: list[float], scores: np.ndarray) -> list[ColumnEffect]:
+    """The columns, the strongest first, from their scores (columns, 1 + B), observed and permuted.
+
+    p-values are adjusted for the number of columns by the largest score in each permutation.
+    """
+    largest = scores[:, 1:].max(axis=0)
+    counts = 1 + (largest >= scores[:, :1] - 1e-9).sum(axis=1)
+    order = np.argsort(-scores[:, 0], kind="stable")
+    return [ColumnEffect(names[j], effects[j], float(counts[j] / scores.shape[1])) for j in order]
+
+
 def format_pvalue(p: float) -> str:
     """A p-value for a sentence: two digits that matter."""
     return f"{p:.2g}" if p >= 1e-4 else f"{p:.1e}"
 
 
-def words(count: int, noun: str) -> str:
-    """``count`` things."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-__all__ = ["ColumnEffect", "Kernel", "TestResult", "format_pvalue", "words"]
+__all__ = ["ColumnEffect", "TestResult", "column_effects", "format_pvalue"]

@@ -34,7 +34,7 @@ from muhat.testing.nulls import (
     permutation_pvalue,
     wild_multipliers,
 )
-from muhat.testing.result import ColumnEffect, TestResult
+from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import as_samples, column_names, refuse_constant
 
 if TYPE_CHECKING:
@@ -304,16 +304,7 @@ class TwoSampleResult(TestResult):
             even = np.full(len(each), 1 / len(each))
             scores.append(normal_scores(fuse(each, even)[None])[0])
             effects.append(_ranking(kernels[best], x[:, [j]], y[:, [j]], rng))
-        table = np.stack(scores)
-        largest = table[:, 1:].max(axis=0)
-        out = [
-            ColumnEffect(
-                name, effect, float((1 + np.count_nonzero(largest >= s[0] - 1e-9)) / (1 + permutations))
-            )
-            for name, effect, s in zip(names, effects, table, strict=True)
-        ]
-        order = np.argsort(-table[:, 0], kind="stable")
-        return [out[j] for j in order]
+        return column_effects(names, effects, np.stack(scores))
 
     @property
     def summary(self) -> str:
