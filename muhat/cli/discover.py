@@ -144,13 +144,12 @@ def _split(text: str, known: Sequence[str]) -> tuple[str, str] | None:
 def _answer(
     graph: CausalGraph, source: str, rows: int, dropped: int, test: str, bootstrap: int, seed: int
 ) -> Answer:
-    from muhat.testing.result import words
 
     directed, undirected = graph.directed, graph.undirected
     count = len(directed) + len(undirected)
     tests = f"{graph.tests} tests at the level {graph.alpha:g}" if graph.tests else f"level {graph.alpha:g}"
     sentence = (
-        f"{len(graph.names)} columns of {source} ({rows} rows) are joined by {words(count, 'edge')}, "
+        f"{len(graph.names)} columns of {source} ({rows} rows) are joined by {count} {'edge' if count == 1 else 'edges'}, "
         f"{len(directed)} of them with a direction ({test}, {tests})."
         if count
         else f"No two of the {len(graph.names)} columns of {source} ({rows} rows) depend on each other "
