@@ -27,7 +27,7 @@ run: $(CORE)  ## install and take the tour
 
 test: $(DEV)  ## run every test, the default ones and then the slow ones
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: there are none
+	$(BIN)/python -m pytest -m slow -n logical $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: there are none
 
 test-fast: $(DEV)  ## run the default tests only
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -148,8 +148,9 @@ def _answer(
     directed, undirected = graph.directed, graph.undirected
     count = len(directed) + len(undirected)
     tests = f"{graph.tests} tests at the level {graph.alpha:g}" if graph.tests else f"level {graph.alpha:g}"
+    edges = "1 edge" if count == 1 else f"{count} edges"
     sentence = (
-        f"{len(graph.names)} columns of {source} ({rows} rows) are joined by {count} {'edge' if count == 1 else 'edges'}, "
+        f"{len(graph.names)} columns of {source} ({rows} rows) are joined by {edges}, "
         f"{len(directed)} of them with a direction ({test}, {tests})."
         if count
         else f"No two of the {len(graph.names)} columns of {source} ({rows} rows) depend on each other "
