@@ -20,8 +20,9 @@ NAMES = ("aggregate", "median", "learn")
 # Distances that set the scales are taken among this many rows, drawn at random: rows at fixed places would
 # not be exchangeable with the others.
 SCALE_ROWS = 600
-# Share of the weight on the scale of detail, for smooth and for clumped samples (see `detail`).
-SMOOTH, CLUMPED = 0.4, 0.9
+# For smooth and for clumped samples (see `detail`): the share of the weight on the scale of detail, and the
+# share of the Gaussian kernels in it. Clumps have a width, which a Gaussian kernel can match.
+DETAIL, GAUSSIAN = (0.4, 0.95), (0.5, 0.9)
 
 
 def choose_kernels(
@@ -164,17 +165,18 @@ def two_sample_bank(
     city = pdist(A, "cityblock")
     across = float(np.median(city[city > 0]) / median)  # ℓ1 distances against ℓ2
     fine, clumped = detail(A)
-    local: list[Kernel] = [Gaussian(c * fine * sd) for c in (1, sqrt(2))]
-    local += [Laplace(c * across * fine * sd) for c in (1, sqrt(2))]
+    round_: list[Kernel] = [Gaussian(c * fine * sd) for c in (1, sqrt(2))]
+    peaked: list[Kernel] = [Laplace(c * across * fine * sd) for c in (1, sqrt(2))]
     wide: list[Kernel] = [Gaussian(c * sd) for c in np.geomspace(median / 2, 2 * far, 3)]
     wide += [Laplace(across * median * sd)]
     moments: list[Kernel] = [Standardized(Polynomial(2, 0.0)), Standardized(SquaredNorm())]
     if len(varies) < Z.shape[1]:
         moments = [k.on(varies) for k in moments]
     moments = [k.resolve(Z) for k in moments]
-    share = float(np.interp(clumped, [0.3, 0.7], [CLUMPED, SMOOTH]))
+    share, gaussian = (float(np.interp(clumped, [0.3, 0.7], ends[::-1])) for ends in (DETAIL, GAUSSIAN))
     groups = (
-        (_with_categories(local, varies, categorical, Z.shape[1]), share),
+        (_with_categories(round_, varies, categorical, Z.shape[1]), share * gaussian),
+        (_with_categories(peaked, varies, categorical, Z.shape[1]), share * (1 - gaussian)),
         (_with_categories(wide, varies, categorical, Z.shape[1]) + categories, (1 - share) * 2 / 3),
         (moments, (1 - share) / 3),
     )
