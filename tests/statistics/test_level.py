@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.signal import lfilter
+from scipy.stats import binom
 
 import muhat as mh
 
@@ -177,11 +178,14 @@ def test_wild_bootstrap_of_series(test):
         assert rejections(f"{test}, permutation, median, series", pvalue("permutation"), 100) > 0.12
 
 
-def test_learned_kernel():
-    """Fewer runs, since each learns anew: at most 6 of 40 (99.9%) may reject."""
+@pytest.mark.parametrize("test", ["two_sample_test", "independence_test"])
+def test_learned_kernel(test):
+    """Fewer runs, since each learns anew; the band is that of so many."""
 
     def pvalue(rng, kind):
         x, y = draw(rng, kind), draw(rng, kind)
-        return mh.two_sample_test(x, y, "learn", permutations=FEW, random_state=rng).pvalue
+        kernels = ("learn",) if test == "two_sample_test" else ("learn", "learn")
+        return getattr(mh, test)(x, y, *kernels, permutations=FEW, random_state=rng).pvalue
 
-    assert rejections("two_sample_test, permutation, learn", pvalue, 40) <= 6 / 40
+    low, high = binom.ppf([0.005, 0.995], 200, LEVEL) / 200
+    assert low <= rejections(f"{test}, permutation, learn", pvalue, 200) <= high
