@@ -49,7 +49,7 @@ BINS = 4000
 # Rows that single columns are looked at with, at most.
 COLUMN_ROWS = 4000
 # Rows of each sample that the effect size looks at: all of few, a fifth of many.
-RANKED_ROWS = 500
+RANKED_ROWS = 300
 # By how much a kernel of moments must lead to be called the one that shows the effect most: a local
 # kernel also says where.
 LEAD = 1.0
