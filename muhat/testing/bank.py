@@ -188,7 +188,7 @@ def two_sample_bank(
 def dependence_bank(
     Z: np.ndarray, encoder: Encoder, rng: np.random.Generator
 ) -> tuple[list[Kernel], np.ndarray]:
-    """Gaussian kernels at the median distance, a half and a quarter of it, and a linear kernel."""
+    """Gaussian kernels at the median distance (of double weight), a half and a quarter of it; a linear."""
     categorical, varies = _columns(Z, encoder)
     categories = _of_categories(categorical)
     if not varies:
@@ -198,10 +198,13 @@ def dependence_bank(
     sd, A = _standardised(Z, varies, rng)
     distances = pdist(A)
     median = float(np.median(distances[distances > 0]))
-    local: list[Kernel] = [Gaussian(c * median * sd) for c in (0.25, 0.5, 1.0)]
+    local: list[Kernel] = [Gaussian(c * median * sd) for c in (1.0, 0.5, 0.25)]
     linear: Kernel = Standardized(Linear())
     linear = linear if len(varies) == Z.shape[1] else linear.on(varies)
-    return _even([*categories, *_with_categories(local, varies, categorical, Z.shape[1]), linear.resolve(Z)])
+    kernels = [*_with_categories(local, varies, categorical, Z.shape[1]), linear.resolve(Z), *categories]
+    weights = np.ones(len(kernels))
+    weights[0] = 2
+    return kernels, weights / weights.sum()
 
 
 def is_moment(kernel: Kernel) -> bool:

@@ -96,15 +96,16 @@ def independence_test(
     choices = [kernel_x, kernel_y]
     if method == "gamma":
         choices = ["median" if c is None else c for c in choices]
-    sides = []
+    sides, weights = [], []
     for choice, Z, encoder, name in zip(
         choices, (X, Y), (encoder_x, encoder_y), ("kernel_x", "kernel_y"), strict=True
     ):
-        kernels, _ = choose_kernels(choice, Z, encoder, rng, "dependence", name)
+        kernels, shares = choose_kernels(choice, Z, encoder, rng, "dependence", name)
         if representation is not None:
             given = isinstance(choice, (Kernel, list, tuple))
             kernels = represent(kernels, representation, Z, rng, given)
         sides.append(kernels)
+        weights.append(shares)
     if method == "gamma" and max(map(len, sides)) > 1:
         raise ValueError(
             'method="gamma" takes one kernel for x and one for y: pass "median", "learn" or a kernel, or use '
@@ -136,7 +137,7 @@ def independence_test(
         if len(pairs) > 1:
             scores = normal_scores(values, slice(1, None) if method == "wild" else slice(None))
             best = int(scores[:, 0].argmax())
-            series = fuse(scores, np.full(len(pairs), 1 / len(pairs)))
+            series = fuse(scores, np.outer(*weights).ravel())
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
         value, a, b = cross_moments(*pairs[best], X, Y)
         mean, _ = permutation_mean_variance(a, b)
