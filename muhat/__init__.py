@@ -1,5 +1,6 @@
 """muhat: inference with distributions known only through samples, by kernel mean embeddings."""
 
+from muhat import _threads
 from muhat._linalg import SingularSystem
 from muhat._version import __version__
 from muhat.embedding import Density, Embedding, embed, mmd
@@ -22,6 +23,8 @@ from muhat.kernels import (
 from muhat.learning import learn_kernel, sample_kernel
 from muhat.models import BayesianEmbedding, ConditionalMean, witness_posterior
 from muhat.testing import conditional_independence_test, discover, independence_test, two_sample_test
+
+_threads.find_blas()  # now, when all BLAS libraries are loaded, and not in the user's first call
 
 __all__ = [
     "BayesianEmbedding",

@@ -27,7 +27,8 @@ def _pool() -> tuple[ThreadPoolExecutor, int]:
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def find_blas() -> ThreadpoolController:
+    """The thread controls of the BLAS libraries that are loaded; found once, in some 10 ms."""
     return ThreadpoolController()
 
 
@@ -40,7 +41,7 @@ class _Hold:
     def __enter__(self) -> None:
         with self.lock:
             if self.count == 0:
-                self.limiter = _blas().limit(limits=1)
+                self.limiter = find_blas().limit(limits=1)
             self.count += 1
 
     def __exit__(self, *_: object) -> None:

@@ -123,7 +123,7 @@ def two_sample_test(
         elif method == "gamma":
             V = ((np.arange(n + m) < n) - n / (n + m))[None]
         else:
-            V = label_permutations(n, m, permutations, rng) - np.float64(n / (n + m))
+            V = _centred_labels(n, m, permutations, rng)
         forms = _forms(kernels, Z, V)
         plain = method == "permutation" and not biased
         values = _unbiased(forms, V, n, m) if plain else _biased(forms, V, n, m)
@@ -196,6 +196,12 @@ def _forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Forms:
     return Forms.stack(parts)
 
 
+def _centred_labels(n: int, m: int, permutations: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels less their mean, (1 + permutations, N), in the precision of the products that they enter."""
+    dtype = np.float32 if n + m >= SINGLE_ROWS else np.float64
+    return label_permutations(n, m, permutations, rng) - dtype(n / (n + m))
+
+
 def _biased(forms: Forms, V: np.ndarray, n: int, m: int) -> np.ndarray:
     """``Σᵢⱼ aᵢ aⱼ k(zᵢ, zⱼ)`` with weights 1/n and −1/m that V (B, N) has centred, (kernels, B)."""
     return (1 / n + 1 / m) ** 2 * (forms.values + forms.diagonals @ (V**2).T)
@@ -205,7 +211,9 @@ def _unbiased(forms: Forms, V: np.ndarray, n: int, m: int) -> np.ndarray:
     """MMD² without the pairs of a row with itself [G12, eq. (3)], (kernels, B)."""
     f = n / (n + m)
     total = forms.rows.sum(axis=1, keepdims=True)
-    first = forms.rows @ V.T + f * total  # Σ_{i∈x} Σ_{j≠i} k
+    # Rows of V sum to 0, so the mean of ``rows`` can go: what is left loses nothing to single precision.
+    rows = (forms.rows - total / (n + m)).astype(V.dtype)
+    first = (V @ rows.T).T.astype(np.float64) + f * total  # Σ_{i∈x} Σ_{j≠i} k
     xx = forms.values + 2 * f * first - f**2 * total
     xy = first - xx
     yy = total - 2 * first + xx
@@ -290,7 +298,7 @@ class TwoSampleResult(TestResult):
         x, y = (_some(s, COLUMN_ROWS // 2, rng) for s in (self.x, self.y))
         Z, n, m = np.concatenate([x, y]), len(x), len(y)
         names = column_names(self.encoder, Z.shape[1], "x")
-        V = label_permutations(n, m, permutations, rng) - np.float64(n / (n + m))
+        V = _centred_labels(n, m, permutations, rng)
         scores, effects = [], []
         for j in range(Z.shape[1]):
             kernels = _column_kernels(Z[:, [j]], j in self.encoder.categories)
