@@ -1,6 +1,6 @@
 """Gram operators and their ridges, and the representations that make them."""
 
-from muhat.gram.base import Factored, Gram, Ridge, as_dense
+from muhat.gram.base import Factored, FeatureMap, Gram, Ridge, as_dense
 from muhat.gram.blocked import BlockedGram, kernel_matmul, kernel_quadratic
 from muhat.gram.dense import DenseGram
 from muhat.gram.features import FeatureKernel
@@ -23,6 +23,7 @@ __all__ = [
     "Exact",
     "Factored",
     "FeatureKernel",
+    "FeatureMap",
     "Features",
     "Fourier",
     "Gram",

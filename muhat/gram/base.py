@@ -88,6 +88,31 @@ def _scale_rows(s: Array, B: Array | Factored) -> Any:
     return s[:, None] * B if B.ndim == 2 else s * B
 
 
+@dataclass(frozen=True)
+class FeatureMap:
+    """Features whose products are a Gram matrix, ``K = ΦΦᵀ``, and those of other points.
+
+    Attributes:
+        Phi: Φ, (n, r).
+        lower: L with ``φ(x) = L⁻¹ k(x_kept, x)``; None where ``cross`` comes factored as ``Φ φ(x)``.
+        kept: which of the n points span the others, (r,).
+    """
+
+    Phi: Array
+    lower: Array | None = None
+    kept: Any = None
+
+    def project(self, cross: Array | Factored) -> Array:
+        """Features (r, batch) of points or embeddings with ``k(X, x)`` (n, batch)."""
+        if isinstance(cross, Factored) and cross.left is self.Phi:
+            return cross.right
+        if self.lower is None:
+            raise ValueError("cross must come from the Gram that the features come from.")
+        from scipy.linalg import solve_triangular
+
+        return solve_triangular(self.lower, as_dense(cross)[self.kept], lower=True, check_finite=False)
+
+
 class Gram:
     """``K = k(xᵢ, xⱼ)`` as a linear operator, (n, n).
 
@@ -131,6 +156,16 @@ class Gram:
     def evaluate(self, X: Array, coefficients: Array) -> Array:
         """The functions with these coefficients (from ``Ridge.fit``) at the rows of ``X``."""
         return self.cross(X).T @ coefficients
+
+    def take(self, rows: Any) -> Gram:
+        """The Gram of some of the points."""
+        raise ValueError(f"{type(self).__name__} cannot be cut: use mh.Exact() or mh.Nystrom(p).")
+
+    def factor(self) -> FeatureMap:
+        """Features Φ with ``ΦΦᵀ = K``, exact but for rounding."""
+        raise ValueError(
+            f"{type(self).__name__} has no features to work in: pass representation=mh.Nystrom(500)."
+        )
 
     def ridge(self, c: Any, weights: Any = None) -> Ridge:
         """``√D K √D + c I`` with ``D = diag(weights)``, factored once."""

@@ -119,6 +119,10 @@ class BlockedGram(Gram):
     def dense(self) -> Array:
         return self.kernel(self.points)
 
+    def take(self, rows: Array) -> Gram:
+        shape = (self.block_elements, self.rank, self.tolerance, self.max_iterations)
+        return BlockedGram(self.kernel, self.points[rows], *shape)
+
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         n = len(self)
         # A preconditioner only has to be near: fixed landmarks keep the answer reproducible.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from muhat._array import Array, namespace
-from muhat._linalg import Cholesky, cholesky
-from muhat.gram.base import Factored, Gram, Ridge
+from muhat._linalg import Cholesky, cholesky, pivoted_factor
+from muhat.gram.base import Factored, FeatureMap, Gram, Ridge
 from muhat.kernels.base import Kernel
 
 
@@ -50,6 +50,20 @@ class DenseGram(Gram):
 
     def dense(self) -> Array:
         return self.K
+
+    def take(self, rows: Array) -> Gram:
+        points = None if self.points is None else self.points[rows]
+        if self._K is None:
+            return DenseGram(None, self.kernel, points)
+        return DenseGram(self._K[np.ix_(rows, rows)], self.kernel, points)
+
+    def factor(self) -> FeatureMap:
+        # Pivots until the rest is rounding: smooth kernels have far fewer features than points.
+        from scipy.linalg import solve_triangular
+
+        lower, kept = pivoted_factor(np.asarray(self.K))
+        Phi = solve_triangular(lower, np.asarray(self.K)[kept], lower=True, check_finite=False).T
+        return FeatureMap(np.ascontiguousarray(Phi), lower, kept)
 
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         s = root_weights

@@ -8,7 +8,7 @@ import numpy as np
 
 from muhat._array import Array, namespace
 from muhat._linalg import Cholesky, cholesky
-from muhat.gram.base import Factored, Gram, Ridge, _scale_rows
+from muhat.gram.base import Factored, FeatureMap, Gram, Ridge, _scale_rows
 from muhat.kernels.base import Kernel
 
 
@@ -47,6 +47,13 @@ class LowRankGram(Gram):
                 "make it with a representation, e.g. mh.Nystrom(500).gram(kernel, X)."
             )
         return features(X) @ coefficients
+
+    def take(self, rows: Array) -> Gram:
+        points = None if self.points is None else self.points[rows]
+        return LowRankGram(self.Phi[rows], self.kernel, points)
+
+    def factor(self) -> FeatureMap:
+        return FeatureMap(self.Phi)
 
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         Phi = self.Phi if root_weights is None else root_weights[:, None] * self.Phi

@@ -1,0 +1,177 @@
+"""Choosing what a Bayes' rule leaves free, from the pairs alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from muhat._array import Array
+from muhat._threads import one_blas_thread
+from muhat.gram import DenseGram
+from muhat.gram.landmarks import uniform_landmarks
+from muhat.gram.nystrom import NystromKernel
+from muhat.kernels.base import Kernel
+from muhat.learning.leave_one_out import stretch
+from muhat.operators.bayes import Pairs, Prior
+from muhat.operators.bayes.pairs import check_overlap
+from muhat.operators.ratio import LeastSquares, kulsif
+
+# Pairs and points of the prior that the search looks at, at most.
+ROWS = 500
+FOLDS = 5
+MULTIPLES_X = 2.0 ** np.arange(-2, 4)
+MULTIPLES_Z = 2.0 ** np.arange(-2, 4)
+RATIO_REGULARISERS = np.logspace(-6, 1, 15)
+REGULARISERS = np.logspace(-5, 0, 11)
+# Losses within this factor of the least count as equal; of these the largest regulariser is taken.
+FLAT = 1.002
+
+
+@dataclass(frozen=True)
+class BayesChoice:
+    """What was chosen for a rule and a prior, and by what.
+
+    Attributes:
+        kernel_x: on the observations.
+        kernel_z: of the density ratio or conditional operator.
+        reg: of the last inversion.
+        reg_prior: of the first.
+        score: the mean held-out loss ``‖φ(z) − m(x)‖²``, pairs weighted as the prior would draw them.
+        path: rows (multiple of the lengthscale of x, reg, loss) of all that was tried.
+    """
+
+    kernel_x: Kernel
+    kernel_z: Kernel
+    reg: float
+    reg_prior: float
+    score: float
+    path: np.ndarray
+
+
+@dataclass(frozen=True)
+class Task:
+    """A rule, its pairs and its prior, with what is given and what is free (None)."""
+
+    rule: ModuleType
+    X: Array
+    Z: Array
+    points: Array
+    weights: Array
+    kernel_x: Kernel
+    kernel_z: Kernel
+    tune_x: bool
+    tune_z: bool
+    reg: float | None
+    reg_prior: float | None
+    target: float
+
+    def thin(self, rng: np.random.Generator) -> Task:
+        """The same on few enough rows."""
+        rows = _some(len(self.Z), rng)
+        mine = _some(len(self.points), rng)
+        weights = self.weights[mine] * (self.weights.sum() / self.weights[mine].sum())
+        fields = vars(self) | {"X": self.X[rows], "Z": self.Z[rows]}
+        return Task(**(fields | {"points": self.points[mine], "weights": weights}))
+
+
+def choose_bayes(task: Task, rng: np.random.Generator) -> BayesChoice:
+    """First the ratio by its leave-one-out loss, then the rest by the held-out loss of the posterior."""
+    with one_blas_thread():
+        task = task.thin(rng)
+        kernel_z, reg_prior = choose_prior_part(task)
+        path: list[tuple[float, float, float]] = []
+        features = _embedding_features(task, rng)
+        scale = _scale(task)
+        folds = rng.permutation(len(task.Z)) % FOLDS
+        ratio = _whole_ratio(task, kernel_z, reg_prior)
+        best: tuple[float, Kernel, float] | None = None
+        for multiple in MULTIPLES_X if task.tune_x else (1.0,):
+            kernel_x = stretch(task.kernel_x, np.full(task.X.shape[1], multiple))
+            regs = np.array([task.reg]) if task.reg is not None else scale * _regularisers(task.rule)
+            losses = held_out_losses(task, kernel_x, kernel_z, reg_prior, regs, folds, ratio, features)
+            path.extend((float(multiple), float(r), float(v)) for r, v in zip(regs, losses, strict=True))
+            i = int(np.flatnonzero(losses <= FLAT * losses.min())[-1])
+            if best is None or losses[i] < best[0]:
+                best = (float(losses[i]), kernel_x, float(regs[i]))
+    assert best is not None
+    score, kernel_x, reg = best
+    return BayesChoice(kernel_x, kernel_z, reg, reg_prior, score, np.array(path))
+
+
+def choose_prior_part(task: Task) -> tuple[Kernel, float]:
+    """η and the kernel of z by the leave-one-out loss of the density ratio."""
+    if task.reg_prior is not None and not task.tune_z:
+        return task.kernel_z, task.reg_prior
+    best: tuple[float, Kernel, float] | None = None
+    regs = RATIO_REGULARISERS if task.reg_prior is None else np.array([task.reg_prior])
+    for multiple in MULTIPLES_Z if task.tune_z else (1.0,):
+        kernel = stretch(task.kernel_z, np.full(task.Z.shape[1], multiple))
+        features = kulsif.basis(kernel, task.points, task.Z, np.random.default_rng(0))
+        A, B = features.features(task.points), features.features(task.Z)
+        least = LeastSquares(A, task.weights, B, target=task.target)
+        scores = np.array([least.score(float(r)) for r in regs])
+        i = int(scores.argmin())
+        if best is None or scores[i] < best[0]:
+            best = (float(scores[i]), kernel, float(regs[i]))
+    assert best is not None
+    return best[1], best[2]
+
+
+def held_out_losses(
+    task: Task,
+    kernel_x: Kernel,
+    kernel_z: Kernel,
+    reg_prior: float,
+    regs: Array,
+    folds: Array,
+    ratio: Array,
+    features: tuple[Array, Array],
+) -> Array:
+    """Mean ``‖φ(zᵢ) − m(xᵢ)‖²`` over held-out pairs for each regulariser, weighted by the ratio."""
+    of_pairs, of_prior = features
+    K, G = kernel_x(task.X), kernel_z(task.Z)
+    cross = kernel_z(task.Z, task.points)
+    total = np.zeros(len(regs))
+    for fold in range(FOLDS):
+        train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        pairs = Pairs(_cut(K, train), _cut(G, train), reg_prior, task.target)
+        prior = Prior((cross[train] @ task.weights)[:, None], task.points, task.weights, cross[train])
+        known = of_prior if task.rule.ON_PRIOR else of_pairs[train]
+        for j, reg in enumerate(regs):
+            W = task.rule.posterior_weights(pairs, prior, K[np.ix_(train, test)], float(reg))
+            total[j] += ratio[test] @ ((of_pairs[test] - W @ known) ** 2).sum(axis=1)
+    return total / ratio.sum()
+
+
+def _cut(K: Array, rows: Array) -> DenseGram:
+    return DenseGram(K[np.ix_(rows, rows)])
+
+
+def _whole_ratio(task: Task, kernel_z: Kernel, reg_prior: float) -> Array:
+    gram = DenseGram(None, kernel_z, task.Z)
+    ratio = Pairs(gram, gram, reg_prior, task.target).ratio(Prior.of(gram, task.points, task.weights))
+    check_overlap(ratio)
+    return np.maximum(ratio, 0.0)
+
+
+def _embedding_features(task: Task, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Features of the kernel of z at the pairs and at the prior's points."""
+    kernel: Any = NystromKernel.fit(task.kernel_z, uniform_landmarks(task.Z, min(300, len(task.Z)), rng))
+    return kernel.features(task.Z), kernel.features(task.points)
+
+
+def _scale(task: Task) -> float:
+    """The regularisers' unit: the mean of k(x, x), squared for a rule with a squared operator."""
+    scale = float(np.asarray(task.kernel_x.diag(task.X)).mean())
+    return scale**2 if task.rule.SQUARED else scale
+
+
+def _regularisers(rule: ModuleType) -> Array:
+    return REGULARISERS**2 if rule.SQUARED else REGULARISERS
+
+
+def _some(n: int, rng: np.random.Generator) -> Array:
+    return np.arange(n) if n <= ROWS else np.sort(rng.choice(n, ROWS, replace=False))

@@ -1,0 +1,173 @@
+"""The ratio of two densities as an estimator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from muhat._array import Array
+from muhat._tables import Encoder
+from muhat._validation import as_generator, check_choice, check_positive, check_same_columns
+from muhat.embedding import Embedding
+from muhat.gram import Exact, FeatureKernel, as_representation
+from muhat.gram.representation import Representation
+from muhat.kernels.base import Kernel
+from muhat.kernels.default import resolve_kernel
+from muhat.learning.leave_one_out import stretch
+from muhat.models.base import Estimator
+from muhat.operators.ratio import LeastSquares, kulsif, rulsif
+
+METHODS = ("kulsif", "ulsif", "rulsif")
+TARGETS = {"zero": 0.0, "one": 1.0}
+REGULARISERS = np.logspace(-6, 1, 15)
+MULTIPLES = 2.0 ** np.arange(-3, 3)
+# Landmarks beyond which the exact KuLSIF gives way to Nyström's unless a representation is given.
+LANDMARKS = 1000
+
+
+@dataclass(frozen=True)
+class RatioChoice:
+    """What leave-one-out chose.
+
+    Attributes:
+        kernel: with its lengthscale.
+        reg: the regulariser.
+        score: the leave-one-out loss.
+        path: rows (multiple of the lengthscale, regulariser, loss) of all that was tried.
+    """
+
+    kernel: Kernel
+    reg: float
+    score: float
+    path: np.ndarray
+
+
+class DensityRatio(Estimator):
+    """The density of one distribution over that of another, by least squares.
+
+    ``fit(numerator, denominator)`` takes samples, and for the numerator also an embedding; ``predict`` is
+    the ratio, never negative.
+
+    Args:
+        method: ``"kulsif"`` (in the RKHS [KSS12]), ``"ulsif"`` (kernels at points of the numerator
+            [KHS09]) or ``"rulsif"``, the relative ratio ``num / (α num + (1 − α) den)`` [YSKHS11].
+        kernel: None for the default kernel with a lengthscale chosen by leave-one-out.
+        reg: η > 0, on the operator scale for KuLSIF: ``(Ĉ + ηI)⁻¹``. None for leave-one-out.
+        alpha: α of the relative ratio.
+        target: what the ratio shrinks to where data are few: ``"one"`` (no difference) or ``"zero"``.
+        representation: how the RKHS is held (KuLSIF): exact by default, with landmarks beyond 1 000 points.
+        random_state: seed of landmarks and centres.
+
+    Attributes:
+        kernel_, reg_: in use.
+        selection_: what leave-one-out tried, or None.
+        coefficients_: θ of ``r = t + θᵀφ``.
+    """
+
+    def __init__(
+        self,
+        method: str = "kulsif",
+        kernel: Kernel | None = None,
+        reg: float | None = None,
+        alpha: float = 0.1,
+        target: str = "one",
+        representation: Representation | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.kernel = kernel
+        self.reg = reg
+        self.alpha = alpha
+        self.target = target
+        self.representation = representation
+        self.random_state = random_state
+
+    def fit(self, numerator: Any, denominator: Any) -> DensityRatio:
+        """Learn the ratio: samples (m, d) or an embedding over samples (n, d)."""
+        check_choice(self.method, "method", METHODS)
+        check_choice(self.target, "target", tuple(TARGETS))
+        if not 0 <= self.alpha < 1:
+            raise ValueError(f"alpha must be at least 0 and below 1, got {self.alpha!r}; 0.1 is usual.")
+        if self.reg is not None:
+            check_positive(self.reg, "reg", "give η > 0, or None to have it chosen", scalar=True)
+        rng = as_generator(self.random_state)
+        B = self._fit_rows(denominator)
+        A, weights = numerator_points(numerator, self.encoder_x_, B.shape[1])
+        kernel = resolve_kernel(self.kernel, B, self.encoder_x_, "kernel")
+        alpha = self.alpha if self.method == "rulsif" else 0.0
+
+        def problem(candidate: Kernel) -> tuple[FeatureKernel, LeastSquares]:
+            features = self._basis(candidate, A, B, rng)
+            Phi, Psi = features.features(A), features.features(B)
+            return features, LeastSquares(Phi, weights, Psi, alpha, TARGETS[self.target])
+
+        self.selection_ = None
+        if self.kernel is None or self.reg is None:
+            tried = candidates(kernel, B.shape[1], self.kernel is None)
+            regs = REGULARISERS if self.reg is None else np.array([self.reg])
+            self.selection_ = choose_ratio(tried, regs, lambda k: problem(k)[1])
+            kernel = self.selection_.kernel
+        self.reg_ = self.reg if self.selection_ is None else self.selection_.reg
+        self.kernel_, least = problem(kernel)
+        self.coefficients_ = least.coefficients(self.reg_)
+        return self
+
+    def _basis(self, kernel: Kernel, A: Array, B: Array, rng: np.random.Generator) -> FeatureKernel:
+        if self.method != "kulsif":
+            return rulsif.basis(kernel, A, B, rng)
+        representation = as_representation(self.representation)
+        if not isinstance(representation, Exact):
+            fitted: Any = representation.fit(kernel, B, rng)
+            return fitted
+        both = np.concatenate([A, B])
+        if len(both) > LANDMARKS:
+            both = both[rng.choice(len(both), LANDMARKS, replace=False)]
+        return kulsif.basis(kernel, both, both[:0], rng)
+
+    def predict(self, z: Any) -> np.ndarray:
+        """The ratio at each row of ``z``, (q,)."""
+        check_is_fitted(self)
+        values = TARGETS[self.target] + self.kernel_.features(self._rows(z, "z")) @ self.coefficients_
+        return np.maximum(values, 0.0)
+
+
+def candidates(kernel: Kernel, d: int, tune: bool) -> list[tuple[float, Kernel]]:
+    """The kernel at several multiples of its lengthscales, or itself alone."""
+    if not tune:
+        return [(1.0, kernel)]
+    return [(float(c), stretch(kernel, np.full(d, c))) for c in MULTIPLES]
+
+
+def choose_ratio(kernels: list[tuple[float, Kernel]], regs: np.ndarray, problem: Any) -> RatioChoice:
+    """The kernel and regulariser with the least leave-one-out loss."""
+    path: list[tuple[float, float, float]] = []
+    best: RatioChoice | None = None
+    for multiple, kernel in kernels:
+        least = problem(kernel)
+        scores = np.array([least.score(reg) for reg in regs])
+        path.extend((multiple, r, s) for r, s in zip(regs, scores, strict=True))
+        i = int(scores.argmin())
+        if best is None or scores[i] < best.score:
+            best = RatioChoice(kernel, float(regs[i]), float(scores[i]), np.empty(0))
+    assert best is not None
+    return RatioChoice(best.kernel, best.reg, best.score, np.array(path))
+
+
+def numerator_points(numerator: Any, encoder: Encoder, d: int) -> tuple[Array, Array]:
+    """Points (m, d) and weights (m,) of samples or of an embedding, in the codes of ``encoder``."""
+    if isinstance(numerator, Embedding):
+        if numerator.is_batch:
+            if len(numerator) != 1:
+                raise ValueError(
+                    f"The embedding is a batch of {len(numerator)}: pass one of them, e.g. prior[0]."
+                )
+            numerator = numerator[0]
+        check_same_columns(numerator.points, d, "the embedding's points", "the z seen in fit")
+        points = encoder.recode(numerator.points, numerator.encoder or Encoder(), "the embedding")
+        return np.asarray(points, dtype=float), np.asarray(numerator.weights)
+    A = np.asarray(encoder.transform(numerator, "numerator"))
+    check_same_columns(A, d, "the samples", "the z seen in fit")
+    return A, np.full(len(A), 1 / len(A))

@@ -1,0 +1,116 @@
+"""What every Bayes' rule is given: the pairs, the prior, and the observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from muhat._array import Array, namespace
+from muhat.gram import Factored, FeatureMap, Gram, LowRankGram, Ridge, as_dense
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs (x, z) that carry the likelihood p(x | z), ready for any prior over z.
+
+    Attributes:
+        gram_x: of the observations.
+        gram_z: of the latent variables.
+        reg_prior: η, the regulariser of ``(Ĉ_ZZ + ηI)⁻¹``.
+        target: what the density ratio shrinks to as η grows: 0, or 1 for the pairs as they are.
+    """
+
+    gram_x: Gram
+    gram_z: Gram
+    reg_prior: float
+    target: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.gram_z)
+
+    @cached_property
+    def ridge_z(self) -> Ridge:
+        """``G_Z + nηI``, factored once for all priors."""
+        return self.gram_z.ridge(len(self) * self.reg_prior)
+
+    @cached_property
+    def factor_x(self) -> FeatureMap:
+        """Features of the observations."""
+        return self.gram_x.factor()
+
+    @cached_property
+    def factor_z(self) -> FeatureMap:
+        """Features of the latent variables."""
+        return self.gram_z.factor()
+
+    @cached_property
+    def _uniform(self) -> Array | Factored:
+        """``m(zᵢ)`` of the z themselves, (n, 1)."""
+        n = len(self)
+        if isinstance(self.gram_z, LowRankGram):
+            Phi = self.gram_z.Phi
+            return Factored(Phi, Phi.mean(axis=0)[:, None])
+        return (self.gram_z @ np.full(n, 1 / n))[:, None]
+
+    def ratio(self, prior: Prior) -> Array:
+        """``γᵢ = t + ⟨φ(zᵢ), (Ĉ_ZZ + ηI)⁻¹ (m_Π − t m_Z)⟩``, the prior's density over that of the z, (n,).
+
+        [X22, eq. (1)] with target t = 0. Unregularised it averages to one; entries may be negative.
+        """
+        values = prior.values
+        if self.target:
+            values = _difference(values, self._uniform, self.target)
+        return self.target + len(self) * as_dense(self.ridge_z.regress(values))[:, 0]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """A prior over z, seen from the pairs.
+
+    Attributes:
+        values: ``m_Π(zᵢ)`` at the z of the pairs, (n, 1); factored in low-rank representations.
+        points: what the prior's weights are on, (m, d).
+        weights: α, (m,).
+        cross: ``k(zᵢ, points)``, (n, m).
+    """
+
+    values: Array | Factored
+    points: Array
+    weights: Array
+    cross: Array | Factored
+
+    @classmethod
+    def of(cls, gram_z: Gram, points: Array, weights: Array) -> Prior:
+        """The prior ``Σⱼ αⱼ φ(z̃ⱼ)``."""
+        cross = gram_z.cross(points)
+        if isinstance(cross, Factored):
+            return cls(Factored(cross.left, (cross.right @ weights)[:, None]), points, weights, cross)
+        return cls((cross @ weights)[:, None], points, weights, cross)
+
+    @property
+    def mass(self) -> Array:
+        """α without its negative part, of the same sum: a measure, as rules with √α need it."""
+        xp = namespace(self.weights)
+        positive = xp.maximum(self.weights, 0.0)
+        return positive * (self.weights.sum() / positive.sum())
+
+
+def _difference(a: Array | Factored, b: Array | Factored, t: float) -> Array | Factored:
+    if isinstance(a, Factored) and isinstance(b, Factored) and a.left is b.left:
+        return Factored(a.left, a.right - t * b.right)
+    return as_dense(a) - t * as_dense(b)
+
+
+class NoOverlap(ValueError):
+    """The prior has no mass where the pairs are."""
+
+
+def check_overlap(ratio: Array) -> None:
+    """Refuse a density ratio that vanishes at every pair."""
+    if not float(np.max(np.asarray(ratio))) > 0:
+        raise NoOverlap(
+            "The prior has no mass near any z of the training pairs: its density ratio is zero at all of them, "
+            "so nothing can be learned about it. Fit on pairs that cover the prior, or lower reg_prior."
+        )
