@@ -4,7 +4,7 @@ from muhat import _threads
 from muhat._linalg import SingularSystem
 from muhat._version import __version__
 from muhat.embedding import Density, Embedding, embed, mmd
-from muhat.gram import Exact, Features, Fourier, Nystrom
+from muhat.gram import Exact, Features, Fourier, Neural, Nystrom
 from muhat.io import load, save
 from muhat.kernels import (
     Cauchy,
@@ -21,7 +21,14 @@ from muhat.kernels import (
     Rotation,
 )
 from muhat.learning import learn_kernel, sample_kernel
-from muhat.models import BayesianEmbedding, ConditionalMean, witness_posterior
+from muhat.models import (
+    BayesianEmbedding,
+    ConditionalMean,
+    DensityRatio,
+    KernelBayes,
+    KernelBayesFilter,
+    witness_posterior,
+)
 from muhat.testing import conditional_independence_test, discover, independence_test, two_sample_test
 
 _threads.find_blas()  # now, when all BLAS libraries are loaded, and not in the user's first call
@@ -32,6 +39,7 @@ __all__ = [
     "ConditionalMean",
     "Delta",
     "Density",
+    "DensityRatio",
     "Embedding",
     "Exact",
     "Features",
@@ -39,9 +47,12 @@ __all__ = [
     "Gaussian",
     "InverseMultiquadric",
     "Kernel",
+    "KernelBayes",
+    "KernelBayesFilter",
     "Laplace",
     "Linear",
     "Matern",
+    "Neural",
     "NoClosedForm",
     "Nystrom",
     "Polynomial",

@@ -26,13 +26,17 @@ from muhat._version import __version__
 from muhat.embedding import Density, Embedding, Reference
 from muhat.gram import (
     BlockedGram,
+    Convolutional,
     DenseGram,
     Exact,
     Factored,
     Fourier,
     KroneckerGram,
     LowRankGram,
+    Neural,
     Nystrom,
+    Perceptron,
+    Training,
 )
 from muhat.kernels.base import Kernel
 from muhat.learning.learn_kernel import LearnedKernel
@@ -48,6 +52,7 @@ _OTHERS = (
     BlockedGram,
     Cholesky,
     ConditionalMean,
+    Convolutional,
     DenseGram,
     Density,
     Embedding,
@@ -60,8 +65,11 @@ _OTHERS = (
     LearnedKernel,
     LeaveOneOut,
     LowRankGram,
+    Neural,
     Nystrom,
+    Perceptron,
     Reference,
+    Training,
 )
 
 

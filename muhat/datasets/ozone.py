@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from muhat.datasets.base import find_file
+
 if TYPE_CHECKING:
     import polars as pl
-
-FOLDER = "MUHAT_DATA"
-
-
-class DataNotFound(FileNotFoundError):
-    """A table that muhat does not ship is not where it is looked for."""
 
 
 class _Source(NamedTuple):
@@ -71,15 +66,11 @@ def ozone(full: bool = False) -> pl.DataFrame:
 
 
 def _find(source: _Source) -> Path:
-    folder = os.environ.get(FOLDER)
-    path = Path(folder or "") / source.file
-    if folder and path.is_file():
-        return path
-    where = f"it is not in {FOLDER}={folder}" if folder else f"the environment variable {FOLDER} is not set"
-    raise DataNotFound(
-        f"The ozone table is not shipped with muhat, and {where}: put {source.file} into a folder and set "
-        f"{FOLDER} to it. It is the {source.source}, as CSV with the columns {', '.join(source.columns)}. It "
-        "cannot be downloaded for you: it is published inside R packages only."
+    return find_file(
+        source.file,
+        "The ozone table",
+        f"It is the {source.source}, as CSV with the columns {', '.join(source.columns)}. It cannot be "
+        "downloaded for you: it is published inside R packages only.",
     )
 
 

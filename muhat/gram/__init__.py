@@ -7,6 +7,8 @@ from muhat.gram.features import FeatureKernel
 from muhat.gram.iterative import Convergence
 from muhat.gram.kronecker import KroneckerGram
 from muhat.gram.lowrank import LowRankGram
+from muhat.gram.networks import Convolutional, Perceptron
+from muhat.gram.neural import Neural, NeuralKernel, Training
 from muhat.gram.representation import (
     Exact,
     Features,
@@ -19,6 +21,7 @@ from muhat.gram.representation import (
 __all__ = [
     "BlockedGram",
     "Convergence",
+    "Convolutional",
     "DenseGram",
     "Exact",
     "Factored",
@@ -29,9 +32,13 @@ __all__ = [
     "Gram",
     "KroneckerGram",
     "LowRankGram",
+    "Neural",
+    "NeuralKernel",
     "Nystrom",
+    "Perceptron",
     "Representation",
     "Ridge",
+    "Training",
     "as_dense",
     "as_representation",
     "kernel_matmul",

@@ -152,8 +152,10 @@ def _relevance(
     F = _factor(kernel_y, B, rng)
     if not F.any():
         return None
-    out = np.ones(X.shape[1])
-    out[columns] = relevance_multiples(best.kernel(A), squares, F, best.reg, fixed_reg)
+    out, flat = np.ones(X.shape[1]), np.ones(X.shape[1])
+    flat[columns] = 1e9  # a Gaussian so wide is one everywhere: what is left are the other factors
+    rest = stretch(best.kernel, flat)(A)
+    out[columns] = relevance_multiples(rest, squares, F, best.reg, fixed_reg)
     return out
 
 

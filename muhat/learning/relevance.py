@@ -27,12 +27,12 @@ def leave_one_out_gradient(K: np.ndarray, F: np.ndarray, c: float) -> tuple[floa
 
 
 def relevance_multiples(
-    K: np.ndarray, squares: list[np.ndarray], F: np.ndarray, reg: float, fixed_reg: bool, steps: int = 40
+    rest: np.ndarray, squares: list[np.ndarray], F: np.ndarray, reg: float, fixed_reg: bool, steps: int = 40
 ) -> np.ndarray:
     """Multiples of the lengthscales of a Gaussian kernel, one a column, with less loss, (d,).
 
     Args:
-        K: the Gram at multiples 1, (n, n); a product of a Gaussian and factors that stay.
+        rest: what multiplies the Gaussian and stays, e.g. of categories, (n, n).
         squares: for each column ``(xⱼ − x'ⱼ)²/ℓⱼ²``, (n, n).
         F: a factor of the output Gram.
         reg: λ to start from.
@@ -41,15 +41,12 @@ def relevance_multiples(
     """
     from scipy.optimize import minimize
 
-    n, d = len(K), len(squares)
-    with np.errstate(divide="ignore"):
-        # What the Gaussian does not explain: the other factors, e.g. of categories.
-        log_rest = np.log(K) + 0.5 * sum(squares)
-    scale = float(np.diagonal(K).mean())
+    n, d = len(rest), len(squares)
+    scale = float(np.diagonal(rest).mean())
 
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
         shrink = np.exp(-2 * u[:d])
-        A = np.exp(log_rest - 0.5 * sum(s * D for s, D in zip(shrink, squares, strict=True)))
+        A = rest * np.exp(-0.5 * sum(s * D for s, D in zip(shrink, squares, strict=True)))
         c = n * scale * np.exp(u[d])
         value, in_K, in_c = leave_one_out_gradient(A, F, c)
         weighted = in_K * A

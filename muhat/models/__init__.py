@@ -2,5 +2,17 @@
 
 from muhat.models.bayesian_embedding import BayesianEmbedding, BayesianWitness, witness_posterior
 from muhat.models.conditional_mean import ConditionalMean
+from muhat.models.density_ratio import DensityRatio
+from muhat.models.kernel_bayes import KernelBayes
+from muhat.models.kernel_bayes_filter import Filtered, KernelBayesFilter
 
-__all__ = ["BayesianEmbedding", "BayesianWitness", "ConditionalMean", "witness_posterior"]
+__all__ = [
+    "BayesianEmbedding",
+    "BayesianWitness",
+    "ConditionalMean",
+    "DensityRatio",
+    "Filtered",
+    "KernelBayes",
+    "KernelBayesFilter",
+    "witness_posterior",
+]

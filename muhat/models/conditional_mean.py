@@ -20,11 +20,12 @@ from muhat._validation import (
     check_same_rows,
 )
 from muhat.embedding import Embedding
-from muhat.gram import Factored, FeatureKernel, Features, Ridge, as_representation
+from muhat.gram import Factored, FeatureKernel, Features, Neural, NeuralKernel, Ridge, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
-from muhat.learning.leave_one_out import choose_conditional
+from muhat.learning.features import target_features
+from muhat.learning.leave_one_out import LeaveOneOut, choose_conditional
 from muhat.models.base import Estimator, encode_outputs
 from muhat.operators.conditional import conditional_ridge, conditional_weights, group_rows
 
@@ -41,14 +42,15 @@ class ConditionalMean(RegressorMixin, Estimator):
         kernel_y: ℓ on the outputs. None for the default kernel with median lengthscale.
         reg: λ > 0. None for leave-one-out in the RKHS norm of y.
         representation: how Grams are held, e.g. ``mh.Nystrom(500)``; exact by default. A pair is for x and
-            for y; ``mh.Features`` alone is for x, with y exact.
+            for y; ``mh.Features`` or ``mh.Neural`` alone is for x, with y exact, and takes no ``kernel_x``.
         random_state: seed of the representation's and the search's random choices.
 
     Attributes:
         kernel_x_: the input kernel in use (with features, in a low-rank representation).
         kernel_y_: the output kernel in use.
         reg_: λ in use.
-        selection_: what leave-one-out tried and found, or None if nothing was left to choose.
+        selection_: what leave-one-out tried and found (with ``mh.Neural``, the rows that its training kept
+            out), or None if nothing was left to choose.
         gram_: of the distinct inputs.
         groups_: which rows share an input, or None.
         Y_: the outputs, (n, k).
@@ -81,13 +83,21 @@ class ConditionalMean(RegressorMixin, Estimator):
         check_same_rows(A, B, "X", "Y")
         kernel_x = resolve_kernel(self.kernel_x, A, self.encoder_x_, "kernel_x")
         kernel_y = resolve_kernel(self.kernel_y, B, self.encoder_y_, "kernel_y")
-        represent_x.fit(kernel_x, A[:1], 0)  # a kernel it cannot take is refused before any work
+        # What they cannot take is refused before any work.
+        represent_y.fit(kernel_y, B[:1], 0)
+        if isinstance(represent_x, Neural):
+            targets = target_features(kernel_y, B, rng, not self.encoder_y_.categories)
+            kernel_x = represent_x.train(A, targets, random_state=rng)
+        else:
+            represent_x.fit(kernel_x, A[:1], 0)
         tune = self.kernel_x is None
-        if isinstance(represent_x, Features):  # the features are the kernel
+        if isinstance(represent_x, (Features, Neural)):  # the features are the kernel
             kernel_x, tune = represent_x.fit(kernel_x, A, rng), False
         self.reg_, self.selection_ = self.reg, None
         if self.reg is None or tune:
-            self.selection_ = choose_conditional(A, B, kernel_x, kernel_y, self.reg, tune, rng)
+            self.selection_ = _held_out(kernel_x) or choose_conditional(
+                A, B, kernel_x, kernel_y, self.reg, tune, rng
+            )
             kernel_x, self.reg_ = self.selection_.kernel, self.selection_.reg
         self.groups_ = group_rows(A)
         inputs = A if self.groups_ is None else self.groups_.points
@@ -218,7 +228,16 @@ def _both(representation: Any) -> tuple[Representation, Representation]:
     if isinstance(representation, tuple) and len(representation) == 2:
         return as_representation(representation[0]), as_representation(representation[1])
     both = as_representation(representation)
-    return both, as_representation(None) if isinstance(both, Features) else both
+    return both, as_representation(None) if isinstance(both, (Features, Neural)) else both
+
+
+def _held_out(kernel: Kernel) -> LeaveOneOut | None:
+    """What the rows say that the training of a network kept out: those it saw would ask for too small a λ."""
+    training = kernel.training if isinstance(kernel, NeuralKernel) else None
+    if training is None or not len(training.path):
+        return None
+    path = np.insert(training.path, 0, 1.0, axis=1)
+    return LeaveOneOut(kernel, training.reg, float(path[:, 2].min()), path)
 
 
 def _only(weights: Array | Factored) -> Array:

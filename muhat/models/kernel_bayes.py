@@ -11,10 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from muhat._array import Array
 from muhat._validation import as_generator, check_choice, check_positive, check_same_rows
 from muhat.embedding import Embedding
-from muhat.gram import Exact, Features, Gram, as_representation
+from muhat.gram import Exact, Features, Gram, Neural, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
+from muhat.learning.features import target_features
 from muhat.learning.held_out import BayesChoice, Task, choose_bayes
 from muhat.models.base import Estimator, encode_outputs
 from muhat.models.density_ratio import numerator_points
@@ -144,7 +145,10 @@ class KernelBayes(Estimator):
         rng = as_generator(self.random_state)
         represent_x, represent_z = both_representations(self.representation)
         kernel_x, tune_x = self.kernel_x_, self.kernel_x is None
-        if isinstance(represent_x, Features):
+        if isinstance(represent_x, Neural):
+            targets = target_features(self.kernel_z_, self.Z_, rng, not self.encoder_z_.categories)
+            kernel_x, tune_x = represent_x.train(self.X_, targets, random_state=rng), False
+        elif isinstance(represent_x, Features):
             kernel_x, tune_x = represent_x.fit(kernel_x, self.X_, rng), False
         tune_z = self.kernel_z is None and not isinstance(represent_z, Features)
         task = Task(
@@ -201,4 +205,4 @@ def both_representations(representation: Any) -> tuple[Representation, Represent
     if isinstance(representation, tuple) and len(representation) == 2:
         return as_representation(representation[0]), as_representation(representation[1])
     both = as_representation(representation)
-    return both, Exact() if isinstance(both, Features) else both
+    return both, Exact() if isinstance(both, (Features, Neural)) else both

@@ -41,9 +41,8 @@ def test_multiples_lower_the_loss_and_tell_columns_apart():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3))
     F = np.sin(3 * X[:, :1])
-    K = mh.Gaussian(2.0)(X)
     squares = [((X[:, j, None] - X[:, j]) / 2.0) ** 2 for j in range(3)]
-    multiples = relevance_multiples(K, squares, F, 1e-6, fixed_reg=False)
+    multiples = relevance_multiples(np.ones((200, 200)), squares, F, 1e-6, fixed_reg=False)
     assert multiples[0] < 1 < 8 < multiples[1:].min()
 
 

@@ -1,0 +1,33 @@
+"""A bar while something long runs: on a terminal only, so that pipes and notebooks stay quiet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Callable[[int, str], None]]:
+    """A bar on standard error; yields how to move it: ``move(done, text)``.
+
+    Args:
+        what: is going on.
+        total: number of steps.
+        show: None for: if standard error is a terminal.
+    """
+    if not (sys.stderr.isatty() if show is None else show):
+        yield lambda done, text: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=f"{what} {text}")
