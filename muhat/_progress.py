@@ -8,15 +8,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def progress_bar(what: str, total: int, show: bool | None = None) -> Iterator[Callable[[int, str], None]]:
+def progress_bar(what: str, total: int, show: bool = True) -> Iterator[Callable[[int, str], None]]:
     """A bar on standard error; yields how to move it: ``move(done, text)``.
 
     Args:
         what: is going on.
         total: number of steps.
-        show: None for: if standard error is a terminal.
+        show: False for never.
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    if not (show and sys.stderr is not None and sys.stderr.isatty()):
         yield lambda done, text: None
         return
     from rich.console import Console

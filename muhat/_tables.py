@@ -125,6 +125,21 @@ def _labels(column: Any, name: str) -> np.ndarray:
     return values.astype(str)
 
 
+def missing_rows(X: Any) -> Array:
+    """Which rows of a table have a missing (NaN, None, NA) cell, (n,); none where ``X`` is no table."""
+    if is_frame(X):
+        columns = [np.asarray(X[c], dtype=object) for c in X.columns]
+    else:
+        A = np.asarray(X)
+        if A.ndim != 2 or A.dtype.kind not in "fO":
+            return np.zeros(0, dtype=bool)
+        if A.dtype.kind == "f":
+            return np.isnan(A).any(axis=1)
+        columns = list(A.T)
+    cells = np.array([[_is_missing(v) for v in column] for column in columns], dtype=bool)
+    return cells.any(axis=0) if len(cells) else np.zeros(0, dtype=bool)
+
+
 def _is_missing(value: Any) -> bool:
     try:
         return value is None or bool(value != value)

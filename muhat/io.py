@@ -39,14 +39,27 @@ from muhat.gram import (
     Training,
 )
 from muhat.kernels.base import Kernel
+from muhat.learning.filtering import FilterChoice
+from muhat.learning.held_out import BayesChoice
 from muhat.learning.learn_kernel import LearnedKernel
 from muhat.learning.leave_one_out import LeaveOneOut
-from muhat.models import BayesianEmbedding, BayesianWitness, ConditionalMean
+from muhat.models import (
+    BayesianEmbedding,
+    BayesianWitness,
+    ConditionalMean,
+    DensityRatio,
+    Filtered,
+    KernelBayes,
+    KernelBayesFilter,
+    Posterior,
+)
+from muhat.models.density_ratio import RatioChoice
 from muhat.operators.conditional import Groups
 
 FORMAT = 1
 _MANIFEST = "muhat.json"
 _OTHERS = (
+    BayesChoice,
     BayesianEmbedding,
     BayesianWitness,
     BlockedGram,
@@ -55,12 +68,17 @@ _OTHERS = (
     Convolutional,
     DenseGram,
     Density,
+    DensityRatio,
     Embedding,
     Encoder,
     Exact,
     Factored,
+    FilterChoice,
+    Filtered,
     Fourier,
     Groups,
+    KernelBayes,
+    KernelBayesFilter,
     KroneckerGram,
     LearnedKernel,
     LeaveOneOut,
@@ -68,6 +86,8 @@ _OTHERS = (
     Neural,
     Nystrom,
     Perceptron,
+    Posterior,
+    RatioChoice,
     Reference,
     Training,
 )

@@ -9,12 +9,14 @@ from muhat.datasets.gaussian_grid import gaussian_grid
 from muhat.datasets.iris import iris
 from muhat.datasets.mixture import gaussian_mixture, gaussian_mixture_pdf
 from muhat.datasets.normal_laplace import normal_and_laplace
+from muhat.datasets.orbit import Sequence, orbit, orbit_step
 from muhat.datasets.ozone import ozone
 from muhat.datasets.room import room
 
 __all__ = [
     "DataNotFound",
     "Pairs",
+    "Sequence",
     "Sprites",
     "Table",
     "daily_load",
@@ -31,6 +33,8 @@ __all__ = [
     "gaussian_mixture_pdf",
     "iris",
     "normal_and_laplace",
+    "orbit",
+    "orbit_step",
     "ozone",
     "room",
 ]

@@ -44,6 +44,17 @@ class Factored:
         return self.left @ self.right
 
 
+def half_solve(lower: Array, B: Array, xp: Any) -> Array:
+    """``L⁻¹ B`` for lower triangular L, in the namespace ``xp``."""
+    if xp is not np:
+        from jax.scipy.linalg import solve_triangular as jax_solve_triangular
+
+        return jax_solve_triangular(lower, B, lower=True)
+    from scipy.linalg import solve_triangular
+
+    return solve_triangular(lower, B, lower=True, check_finite=False)
+
+
 def as_dense(A: Array | Factored) -> Array:
     """``A`` multiplied out, if it is factored."""
     return A.dense() if isinstance(A, Factored) else A
@@ -107,10 +118,12 @@ class FeatureMap:
         if isinstance(cross, Factored) and cross.left is self.Phi:
             return cross.right
         if self.lower is None:
-            raise ValueError("cross must come from the Gram that the features come from.")
-        from scipy.linalg import solve_triangular
-
-        return solve_triangular(self.lower, as_dense(cross)[self.kept], lower=True, check_finite=False)
+            raise ValueError(
+                "cross must be what cross(x) gives of the Gram that these features are of: an array alone "
+                "does not tell the features of x."
+            )
+        values = as_dense(cross)[self.kept]
+        return half_solve(self.lower, values, namespace(self.lower, values))
 
 
 class Gram:

@@ -8,7 +8,7 @@ import numpy as np
 
 from muhat._array import Array, namespace
 from muhat._linalg import Cholesky, cholesky, pivoted_factor
-from muhat.gram.base import Factored, FeatureMap, Gram, Ridge
+from muhat.gram.base import Factored, FeatureMap, Gram, Ridge, half_solve
 from muhat.kernels.base import Kernel
 
 
@@ -58,11 +58,14 @@ class DenseGram(Gram):
         return DenseGram(self._K[np.ix_(rows, rows)], self.kernel, points)
 
     def factor(self) -> FeatureMap:
+        xp = namespace(self.K)
+        if xp is not np:  # shapes are fixed under JAX: all points, with jitter where it is needed
+            factor = cholesky(self.K, "K", "Use a shorter lengthscale, or mh.Nystrom(p).")
+            lower = xp.tril(factor.lower)
+            return FeatureMap(lower, lower, slice(None))
         # Pivots until the rest is rounding: smooth kernels have far fewer features than points.
-        from scipy.linalg import solve_triangular
-
-        lower, kept = pivoted_factor(np.asarray(self.K))
-        Phi = solve_triangular(lower, np.asarray(self.K)[kept], lower=True, check_finite=False).T
+        lower, kept = pivoted_factor(self.K)
+        Phi = half_solve(lower, self.K[kept], np).T
         return FeatureMap(np.ascontiguousarray(Phi), lower, kept)
 
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 import numpy as np
 
+from muhat import _threads
 from muhat._array import Array, namespace
 from muhat._linalg import Cholesky, cholesky
 from muhat.gram.base import Factored, FeatureMap, Gram, Ridge, _scale_rows
@@ -58,6 +60,26 @@ class LowRankGram(Gram):
     def _ridge(self, c: Array, root_weights: Array | None) -> Ridge:
         Phi = self.Phi if root_weights is None else root_weights[:, None] * self.Phi
         return LowRankRidge(self.Phi, Phi, factor_features(Phi, c), c, root_weights)
+
+
+# Rows that one thread multiplies at a time.
+BLOCK_ROWS = 2048
+
+
+def second_moment(Phi: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """``Σᵢ wᵢ φᵢφᵢᵀ``, (p, p), for weights ≥ 0: blocks of the rows that count, each on one core."""
+    total, lock = np.zeros((Phi.shape[1], Phi.shape[1])), threading.Lock()
+    roots = np.sqrt(weights)
+
+    def work(rows: slice) -> None:
+        kept = np.flatnonzero(roots[rows]) + rows.start
+        part = roots[kept, None] * Phi[kept]
+        product = part.T @ part
+        with lock:
+            np.add(total, product, out=total)
+
+    _threads.run_blocks(work, _threads.row_blocks(len(Phi), 1, BLOCK_ROWS))
+    return total
 
 
 def factor_features(Phi: Array, c: Array) -> Cholesky:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -157,20 +158,20 @@ class Neural(Representation):
         patience: epochs without a lower loss on them, after which training ends.
         standardize: ``"columns"`` (each column to mean 0 and variance 1), ``"together"`` (one mean and
             variance for all, as suits pixels) or None: together for convolutions, else columns.
-        progress: whether to show a bar. None for: on a terminal.
+        progress: whether to show a bar, on a terminal.
     """
 
     module: Any = None
-    features: int = 64
+    features: int = 32
     reg: float = 1e-3
-    epochs: int = 100
-    batch_size: int | None = 512
+    epochs: int = 150
+    batch_size: int | None = 256
     learning_rate: float = 3e-3
     weight_decay: float = 1e-2
     validation: float = 0.1
-    patience: int = 20
+    patience: int = 30
     standardize: str | None = None
-    progress: bool | None = None
+    progress: bool = True
 
     def __post_init__(self) -> None:
         for name in ("features", "epochs", "patience"):
@@ -179,9 +180,9 @@ class Neural(Representation):
             check_count(self.batch_size, "batch_size", 2)
         for name, example in (("reg", 1e-3), ("learning_rate", 1e-3)):
             check_positive(getattr(self, name), name, f"give a number, e.g. {example}", scalar=True)
-        if not (np.isscalar(self.weight_decay) and 0 <= self.weight_decay < np.inf):
+        if not (isinstance(self.weight_decay, Real) and 0 <= self.weight_decay < np.inf):
             raise ValueError(f"weight_decay must be a number ≥ 0, got {self.weight_decay!r}: e.g. 0.01.")
-        if not (np.isscalar(self.validation) and 0 <= self.validation <= 0.9):
+        if not (isinstance(self.validation, Real) and 0 <= self.validation <= 0.9):
             raise ValueError(f"validation must be a share from 0 to 0.9, got {self.validation!r}: e.g. 0.1.")
         if self.standardize not in (None, "columns", "together"):
             raise ValueError(f"standardize must be 'columns', 'together' or None, got {self.standardize!r}.")

@@ -9,25 +9,29 @@ from typing import Any
 import numpy as np
 
 from muhat._array import Array
+from muhat._linalg import SingularSystem
 from muhat._threads import one_blas_thread
-from muhat.gram import FeatureKernel, LowRankGram
+from muhat.gram import FeatureKernel, Gram, LowRankGram
 from muhat.gram.landmarks import kmeanspp_landmarks
 from muhat.gram.nystrom import NystromKernel
 from muhat.kernels.base import Kernel
 from muhat.learning.leave_one_out import stretch
-from muhat.operators.bayes import Pairs
+from muhat.operators.bayes import Pairs, importance
 from muhat.operators.filtering import Machine, State, Steps, machine, smooth_back
 
 # The search works in this many landmarks, on stretches of at most this many steps.
-LANDMARKS = 120
-HELD_OUT = 250
+LANDMARKS = 100
+HELD_OUT = 100
 FOLDS = 4
-EVALUATIONS = 40
-# Where the search starts: multiples of the median lengthscales of x and z, reg (its square for squared
-# operators), reg_prior, reg_transition. Good on many systems, so that the search has to earn its moves.
-START = np.log([0.5, 0.3, 2e-2, 1e-3, 1e-5])
+EVALUATIONS = 30
+# What may be free, and where the search starts: multiples of the median lengthscales of x and z, and
+# regularisers (that of the rule squared for squared operators). Good on many systems, so that the search has
+# to earn its moves.
+NAMES = ("x", "z", "reg", "reg_prior", "reg_transition", "x carried", "reg carried")
+START = np.log([0.5, 0.3, 2e-2, 1e-3, 1e-5, 1.0, 1.0])
+START_APART = np.log([1.5, 0.3, 3e-3, 5e-4, 1e-5, 0.25, 3e-2])
 # First moves of the search in natural logarithms, and the prior standard deviations of the answer.
-MOVES = np.array([0.5, 0.5, 1.0, 1.0, 1.0])
+MOVES = np.array([0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0])
 BOUNDS = np.log([1e-9, 10.0])
 # Regularisers of the smoother's way back.
 BACKWARD = np.logspace(-5, 1, 7)
@@ -44,10 +48,12 @@ class FilterChoice:
         reg: of the Bayes' rule.
         reg_prior: of its density ratio.
         reg_transition: of the prediction.
+        kernel_carried, reg_carried: those of the Bayes' rule whose posterior the next prediction starts from;
+            None where it is the reported one.
         score: the error on held-out stretches: the mean squared distance from the posterior mean to the
             state, in standard deviations of the state; NaN if nothing was chosen.
-        path: rows (log multiple of the lengthscale of x, that of z, log reg, log reg_prior, log
-            reg_transition, score) of all that was tried.
+        path: rows of all that was tried: the logarithms of the seven (lengthscales as multiples of the
+            median), and the score.
     """
 
     kernel_x: Kernel
@@ -55,6 +61,8 @@ class FilterChoice:
     reg: float
     reg_prior: float
     reg_transition: float
+    kernel_carried: Kernel | None
+    reg_carried: float | None
     score: float
     path: np.ndarray
 
@@ -75,6 +83,16 @@ class FilterTask:
     reg_transition: float | None
     target: float
     normalize: bool
+
+    @property
+    def apart(self) -> bool:
+        """Whether what is reported and what is carried forward may be regressed in different ways.
+
+        A mean is found best with a smooth regression; the next prediction needs the shape of the posterior,
+        which a smooth one blurs. Only where both are free, and with the rule whose weights are those of a
+        regression.
+        """
+        return self.tune_x and self.reg is None and self.normalize and self.rule is importance
 
 
 @dataclass(frozen=True)
@@ -125,47 +143,63 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
     count = scale.size * sum(len(Z) for fold in folds for _, Z in fold.tests)
 
     def error(u: Array) -> float:
-        values = start.copy()
-        values[free] = u
-        values[2:] = np.clip(values[2:], *BOUNDS)
+        values = _at(u, free, start)
         candidate = _apply(task, values)
-        losses = [_fold_error(task, candidate, f, l, scale) for f, l in zip(folds, landmarks, strict=True)]
-        loss = float(np.mean(losses))
+        try:
+            each = zip(folds, landmarks, strict=True)
+            loss = float(np.mean([_fold_error(task, candidate, f, l, scale) for f, l in each]))
+        except SingularSystem:
+            loss = np.inf
+        path.append(np.append(values, loss))
         if not np.isfinite(loss):
             return 1e6
-        path.append(np.append(values, loss))
-        return np.log(loss) + CAUTION * float((((u - start[free]) / MOVES[free]) ** 2).sum()) / count
+        moves = float((((u - start[free]) / MOVES[free]) ** 2).sum())
+        return np.log(max(loss, 1e-300)) + CAUTION * moves / count
 
     with one_blas_thread():
         simplex = np.vstack([start[free], start[free] + np.diag(MOVES[free])])
         options = {"maxfev": EVALUATIONS, "initial_simplex": simplex, "xatol": 0.05, "fatol": 1e-4}
         found = minimize(error, start[free], method="Nelder-Mead", options=options)
-    values = start.copy()
-    values[free] = found.x
+    values = _at(found.x, free, start)
     tried = np.array(path)
-    score = float(np.min(tried[np.isclose(tried[:, :5], values, atol=1e-9).all(axis=1), -1], initial=np.inf))
+    score = float(np.min(tried[np.isclose(tried[:, :-1], values, atol=1e-9).all(axis=1), -1], initial=np.inf))
     return replace(_apply(task, values), score=score, path=tried)
 
 
+def _at(u: Array, free: Array, start: Array) -> Array:
+    """All five, those that are free at ``u`` and inside their bounds."""
+    values = start.copy()
+    values[free] = u
+    bounded = free & (np.arange(len(start)) >= 2)
+    values[bounded] = np.clip(values[bounded], *BOUNDS)
+    return values
+
+
 def _free(task: FilterTask) -> tuple[Array, Array]:
-    """Which of the five are free, and where the search starts: (x, z, reg, reg_prior, reg_transition)."""
-    start = START.copy()
+    """Which of NAMES are free, and where the search starts."""
+    start = (START_APART if task.apart else START).copy()
     if task.rule.SQUARED:
         start[2] *= 2
     given = (task.reg, task.reg_prior, task.reg_transition)
-    free = np.array([task.tune_x, task.tune_z, *(v is None for v in given)])
+    free = np.array([task.tune_x, task.tune_z, *(v is None for v in given), task.apart, task.apart])
     start[:2][~free[:2]] = 0.0
-    start[2:] = [s if v is None else np.log(v) for s, v in zip(start[2:], given, strict=True)]
+    start[2:5] = [s if v is None else np.log(v) for s, v in zip(start[2:5], given, strict=True)]
     return free, start
 
 
 def _apply(task: FilterTask, values: Array) -> FilterChoice:
-    kernels = []
-    for kernel, tune, log, X in zip(
-        (task.kernel_x, task.kernel_z), (task.tune_x, task.tune_z), values[:2], (task.X, task.Z), strict=True
-    ):
-        kernels.append(stretch(kernel, np.full(X[0].shape[1], np.exp(log))) if tune else kernel)
-    return FilterChoice(*kernels, *(float(v) for v in np.exp(values[2:])), np.nan, np.empty((0, 6)))
+    def kernel(base: Kernel, tune: bool, log: float, X: list[Array]) -> Kernel:
+        return stretch(base, np.full(X[0].shape[1], np.exp(log))) if tune else base
+
+    return FilterChoice(
+        kernel(task.kernel_x, task.tune_x, values[0], task.X),
+        kernel(task.kernel_z, task.tune_z, values[1], task.Z),
+        *(float(v) for v in np.exp(values[2:5])),
+        kernel(task.kernel_x, True, values[5], task.X) if task.apart else None,
+        float(np.exp(values[6])) if task.apart else None,
+        np.nan,
+        np.empty((0, 8)),
+    )
 
 
 def _kernels(task: FilterTask, fold: Fold) -> list[tuple[Kernel, Array]]:
@@ -181,35 +215,60 @@ def _gram(kernel: Kernel, X: Array, landmarks: Array) -> LowRankGram:
     return LowRankGram(features.features(X), features, X)
 
 
-def _machine(task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array]) -> Machine:
-    kernels = (choice.kernel_x, choice.kernel_z)
-    grams = [_gram(k, A, l) for k, A, l in zip(kernels, (fold.X, fold.Z), landmarks, strict=True)]
-    pairs = Pairs(*grams, choice.reg_prior, task.target)
-    return machine(pairs, fold.steps, task.rule, choice.reg, choice.reg_transition, task.normalize)
+def machines(
+    task: FilterTask, choice: FilterChoice, steps: Steps, grams: tuple[Gram, Gram, Gram | None]
+) -> tuple[Machine, Machine]:
+    """The filter that carries the state forward, and the one whose posteriors are reported.
+
+    Args:
+        task: what is to be done.
+        choice: with these kernels and regularisers.
+        steps: of the training points.
+        grams: of x, of z, and of x as it is carried; None where that is the same.
+    """
+    gram_x, gram_z, carried = grams
+    rest = (choice.reg_transition, task.normalize)
+    pairs = Pairs(gram_x, gram_z, choice.reg_prior, task.target)
+    report = machine(pairs, steps, task.rule, choice.reg, *rest)
+    if carried is None:
+        return report, report
+    pairs = Pairs(carried, gram_z, choice.reg_prior, task.target)
+    return machine(pairs, steps, task.rule, choice.reg_carried, *rest), report
+
+
+def _machines(
+    task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array]
+) -> tuple[Machine, Machine]:
+    of_x, of_z = landmarks
+    carried = None if choice.kernel_carried is None else _gram(choice.kernel_carried, fold.X, of_x)
+    grams = (_gram(choice.kernel_x, fold.X, of_x), _gram(choice.kernel_z, fold.Z, of_z), carried)
+    return machines(task, choice, fold.steps, grams)
 
 
 def _fold_error(
     task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array], scale: Array
 ) -> float:
-    filter_ = _machine(task, choice, fold, landmarks)
+    carry, report = _machines(task, choice, fold, landmarks)
     errors = []
     for X, Z in fold.tests:
-        means = np.array([filter_.weights(s) @ fold.Z for s in track(filter_, X)])
+        means = np.array([report.weights(s) @ fold.Z for s in track(carry, report, X)[1]])
         errors.append((((means - Z) / scale) ** 2).sum(axis=1))
     return float(np.concatenate(errors).mean())
 
 
-def track(filter_: Machine, X: Array) -> list[State]:
-    """The filtered states of one sequence, from a uniform start."""
-    n = len(filter_.pairs)
-    state, states = filter_.at(np.full(n, 1 / n)), []
-    cross = filter_.pairs.gram_x.cross(X)
+def track(carry: Machine, report: Machine, X: Array) -> tuple[list[State], list[State]]:
+    """The states of one sequence as carried forward and as reported, from a uniform start."""
+    n = len(carry.pairs)
+    state, carried, reported = carry.at(np.full(n, 1 / n)), [], []
+    crosses = [m.pairs.gram_x.cross(X) for m in ((carry,) if carry is report else (carry, report))]
     for t in range(len(X)):
         if t:
-            state = filter_.predict(state)
-        state = filter_.condition(state, column(cross, t)).state
-        states.append(state)
-    return states
+            state = carry.predict(state)
+        told = report.condition(state, column(crosses[-1], t)).state
+        state = told if carry is report else carry.condition(state, column(crosses[0], t)).state
+        carried.append(state)
+        reported.append(told)
+    return carried, reported
 
 
 def column(cross: Any, t: int) -> Any:
@@ -228,10 +287,10 @@ def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Gener
     fold = folds[0]
     landmarks = [_landmarks(k, A, rng) for k, A in _kernels(task, fold)]
     with one_blas_thread():
-        forward = _machine(task, choice, fold, landmarks)
+        forward, report = _machines(task, choice, fold, landmarks)
         errors = np.zeros(len(regs))
         for X, Z in fold.tests:
-            states = track(forward, X)
+            states, _ = track(forward, report, X)
             for j, reg in enumerate(regs):
                 smoothed = smooth_back(forward, forward.backward(float(reg)), states)
                 means = np.array([forward.weights(s) @ fold.Z for s in smoothed])

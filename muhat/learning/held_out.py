@@ -71,8 +71,7 @@ class Task:
     def thin(self, rng: np.random.Generator) -> Task:
         """The same on few enough rows."""
         rows = _some(len(self.Z), rng)
-        mine = _some(len(self.points), rng)
-        weights = self.weights[mine] * (self.weights.sum() / self.weights[mine].sum())
+        mine, weights = _thin_weights(self.weights, rng)
         fields = vars(self) | {"X": self.X[rows], "Z": self.Z[rows]}
         return Task(**(fields | {"points": self.points[mine], "weights": weights}))
 
@@ -171,6 +170,19 @@ def _scale(task: Task) -> float:
 
 def _regularisers(rule: ModuleType) -> Array:
     return REGULARISERS**2 if rule.SQUARED else REGULARISERS
+
+
+def _thin_weights(weights: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Some of the weighted points and their weights, the same on average."""
+    if len(weights) <= ROWS:
+        return np.arange(len(weights)), weights
+    if np.ptp(weights) == 0:
+        rows = _some(len(weights), rng)
+        return rows, np.full(len(rows), weights.sum() / len(rows))
+    # Weights may be concentrated on few points, and of either sign: the large ones are drawn more often.
+    size = np.abs(weights)
+    rows = rng.choice(len(weights), ROWS, p=size / size.sum())
+    return rows, np.sign(weights[rows]) * size.sum() / ROWS
 
 
 def _some(n: int, rng: np.random.Generator) -> Array:

@@ -5,6 +5,7 @@ from muhat.models.conditional_mean import ConditionalMean
 from muhat.models.density_ratio import DensityRatio
 from muhat.models.kernel_bayes import KernelBayes
 from muhat.models.kernel_bayes_filter import Filtered, KernelBayesFilter
+from muhat.models.posterior import Posterior
 
 __all__ = [
     "BayesianEmbedding",
@@ -14,5 +15,6 @@ __all__ = [
     "Filtered",
     "KernelBayes",
     "KernelBayesFilter",
+    "Posterior",
     "witness_posterior",
 ]

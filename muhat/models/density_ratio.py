@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -89,18 +90,18 @@ class DensityRatio(Estimator):
         """Learn the ratio: samples (m, d) or an embedding over samples (n, d)."""
         check_choice(self.method, "method", METHODS)
         check_choice(self.target, "target", tuple(TARGETS))
-        if not 0 <= self.alpha < 1:
-            raise ValueError(f"alpha must be at least 0 and below 1, got {self.alpha!r}; 0.1 is usual.")
+        if isinstance(self.alpha, bool) or not (isinstance(self.alpha, Real) and 0 <= self.alpha < 1):
+            raise ValueError(f"alpha must be a number from 0 to below 1, got {self.alpha!r}: 0.1 is usual.")
         if self.reg is not None:
             check_positive(self.reg, "reg", "give η > 0, or None to have it chosen", scalar=True)
-        rng = as_generator(self.random_state)
+        seed = as_generator(self.random_state).integers(2**63)
         B = self._fit_rows(denominator)
         A, weights = numerator_points(numerator, self.encoder_x_, B.shape[1])
         kernel = resolve_kernel(self.kernel, B, self.encoder_x_, "kernel")
         alpha = self.alpha if self.method == "rulsif" else 0.0
 
         def problem(candidate: Kernel) -> tuple[FeatureKernel, LeastSquares]:
-            features = self._basis(candidate, A, B, rng)
+            features = self._basis(candidate, A, B, np.random.default_rng(seed))  # the same points for each
             Phi, Psi = features.features(A), features.features(B)
             return features, LeastSquares(Phi, weights, Psi, alpha, TARGETS[self.target])
 
@@ -109,8 +110,9 @@ class DensityRatio(Estimator):
             tried = candidates(kernel, B.shape[1], self.kernel is None)
             regs = REGULARISERS if self.reg is None else np.array([self.reg])
             self.selection_ = choose_ratio(tried, regs, lambda k: problem(k)[1])
-            kernel = self.selection_.kernel
-        self.reg_ = self.reg if self.selection_ is None else self.selection_.reg
+            kernel, self.reg_ = self.selection_.kernel, self.selection_.reg
+        else:
+            self.reg_ = self.reg
         self.kernel_, least = problem(kernel)
         self.coefficients_ = least.coefficients(self.reg_)
         return self
@@ -156,18 +158,26 @@ def choose_ratio(kernels: list[tuple[float, Kernel]], regs: np.ndarray, problem:
     return RatioChoice(best.kernel, best.reg, best.score, np.array(path))
 
 
-def numerator_points(numerator: Any, encoder: Encoder, d: int) -> tuple[Array, Array]:
+def numerator_points(
+    numerator: Any, encoder: Encoder, d: int, name: str = "numerator", than: str = "the denominator"
+) -> tuple[Array, Array]:
     """Points (m, d) and weights (m,) of samples or of an embedding, in the codes of ``encoder``."""
     if isinstance(numerator, Embedding):
         if numerator.is_batch:
             if len(numerator) != 1:
                 raise ValueError(
-                    f"The embedding is a batch of {len(numerator)}: pass one of them, e.g. prior[0]."
+                    f"{name} is a batch of {len(numerator)} embeddings: pass one of them, e.g. {name}[0]."
                 )
             numerator = numerator[0]
-        check_same_columns(numerator.points, d, "the embedding's points", "the z seen in fit")
-        points = encoder.recode(numerator.points, numerator.encoder or Encoder(), "the embedding")
-        return np.asarray(points, dtype=float), np.asarray(numerator.weights)
-    A = np.asarray(encoder.transform(numerator, "numerator"))
-    check_same_columns(A, d, "the samples", "the z seen in fit")
+        check_same_columns(numerator.points, d, f"{name}.points", than)
+        points = encoder.recode(numerator.points, numerator.encoder or Encoder(), name)
+        weights = np.asarray(numerator.weights)
+        if not (np.isfinite(weights).all() and weights.sum() > 0):
+            raise ValueError(
+                f"{name} must be a distribution, but its weights sum to {weights.sum():.3g}: a difference of "
+                "embeddings is none, and far from all data a posterior has no mass left."
+            )
+        return np.asarray(points, dtype=float), weights
+    A = np.asarray(encoder.transform(numerator, name))
+    check_same_columns(A, d, name, than)
     return A, np.full(len(A), 1 / len(A))

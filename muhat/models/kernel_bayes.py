@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import Array
+from muhat._tables import is_frame
 from muhat._validation import as_generator, check_choice, check_positive, check_same_rows
 from muhat.embedding import Embedding
 from muhat.gram import Exact, Features, Gram, Neural, as_representation
@@ -19,6 +20,7 @@ from muhat.learning.features import target_features
 from muhat.learning.held_out import BayesChoice, Task, choose_bayes
 from muhat.models.base import Estimator, encode_outputs
 from muhat.models.density_ratio import numerator_points
+from muhat.models.posterior import Posterior, familiarity
 from muhat.operators.bayes import RULES, Pairs, Prior
 from muhat.operators.bayes.importance import weighted_regression
 
@@ -77,12 +79,16 @@ class KernelBayes(Estimator):
     def fit(self, X: Any, Z: Any) -> KernelBayes:
         """Take in pairs: observations ``X`` (n, d) and latent variables ``Z`` (n, k) or (n,)."""
         check_rule(self)
-        both_representations(self.representation)
+        represent_x, _ = both_representations(self.representation)
         self.X_ = self._fit_rows(X)
         self.encoder_z_, self.Z_, self.flat_z_ = encode_outputs(Z, "Z")
         check_same_rows(self.X_, self.Z_, "X", "Z")
         self.kernel_x_ = resolve_kernel(self.kernel_x, self.X_, self.encoder_x_, "kernel_x")
         self.kernel_z_ = resolve_kernel(self.kernel_z, self.Z_, self.encoder_z_, "kernel_z")
+        if isinstance(represent_x, Neural):  # once, for every prior
+            rng = as_generator(self.random_state)
+            targets = target_features(self.kernel_z_, self.Z_, rng, not self.encoder_z_.categories)
+            self.kernel_x_ = represent_x.train(self.X_, targets, random_state=rng)
         self._prepare()
         return self
 
@@ -91,12 +97,14 @@ class KernelBayes(Estimator):
         self._last: tuple[Any, BayesChoice, Pairs] | None = None
 
     def choose(self, prior: Any = None) -> BayesChoice:
-        """The kernels and regularisers in use with this prior: those given, and those chosen from the pairs."""
+        """The kernels and regularisers in use with this prior: those given, those chosen from the pairs."""
         check_is_fitted(self)
         return self._for(*self._prior(prior))[0]
 
-    def posterior(self, x: Any, prior: Any = None) -> Embedding:
+    def posterior(self, x: Any, prior: Any = None) -> Posterior:
         """The posteriors of z given each row of ``x`` (q, d): a batch of q embeddings.
+
+        Their ``unlike`` are the rows that lie far from every x of the pairs, of which these say nothing.
 
         Args:
             x: observations.
@@ -111,12 +119,12 @@ class KernelBayes(Estimator):
                     "or one for each row."
                 )
             each = [self._posterior(rows[[i]], prior[i]) for i in range(len(rows))]
-            if each[0].points is each[-1].points:
-                weights = np.concatenate([mu.weights for mu in each])
-                return Embedding(self.kernel_z_, each[0].points, weights, None, self.encoder_z_)
+            weights = np.concatenate([mu.weights for mu in each])
+            near = np.concatenate([mu.familiarity for mu in each])
+            return Posterior(self.kernel_z_, each[0].points, weights, near, self.encoder_z_)
         return self._posterior(rows, prior)
 
-    def _posterior(self, rows: Array, prior: Any) -> Embedding:
+    def _posterior(self, rows: Array, prior: Any) -> Posterior:
         points, weights = self._prior(prior)
         choice, pairs = self._for(points, weights)
         rule: Any = RULES[self.rule]
@@ -127,30 +135,29 @@ class KernelBayes(Estimator):
         else:
             W = rule.posterior_weights(pairs, Prior.of(pairs.gram_z, points, weights), cross, choice.reg)
         on = points if rule.ON_PRIOR else self.Z_
-        return Embedding(self.kernel_z_, on, W, None, self.encoder_z_)
+        return Posterior(self.kernel_z_, on, W, familiarity(pairs.gram_x, rows, cross), self.encoder_z_)
 
     def _prior(self, prior: Any) -> tuple[Array, Array]:
         if prior is None:
             return self.Z_, np.full(len(self.Z_), 1 / len(self.Z_))
-        if self.flat_z_ and not isinstance(prior, Embedding) and np.ndim(prior) == 1:
-            prior = np.asarray(prior).reshape(-1, 1)
-        return numerator_points(prior, self.encoder_z_, self.Z_.shape[1])
+        return prior_points(self, prior, "prior")
 
     def _for(self, points: Array, weights: Array) -> tuple[BayesChoice, Pairs]:
         """What is in use with this prior, and the pairs in its Grams."""
+        represent_x, represent_z = both_representations(self.representation)
+        tune_x = self.kernel_x is None and not isinstance(represent_x, (Features, Neural))
+        tune_z = self.kernel_z is None and not isinstance(represent_z, Features)
+        free = tune_x or tune_z or self.reg is None or self.reg_prior is None
         if self._last is not None:
             (p, w), choice, pairs = self._last
-            if p is points and np.array_equal(w, weights):
+            if not free or (np.array_equal(p, points) and np.array_equal(w, weights)):
                 return choice, pairs
         rng = as_generator(self.random_state)
-        represent_x, represent_z = both_representations(self.representation)
-        kernel_x, tune_x = self.kernel_x_, self.kernel_x is None
-        if isinstance(represent_x, Neural):
-            targets = target_features(self.kernel_z_, self.Z_, rng, not self.encoder_z_.categories)
-            kernel_x, tune_x = represent_x.train(self.X_, targets, random_state=rng), False
-        elif isinstance(represent_x, Features):
-            kernel_x, tune_x = represent_x.fit(kernel_x, self.X_, rng), False
-        tune_z = self.kernel_z is None and not isinstance(represent_z, Features)
+        kernel_x, kernel_z = self.kernel_x_, self.kernel_z_
+        if isinstance(represent_x, Features):  # the features are the kernel
+            kernel_x = represent_x.fit(kernel_x, self.X_, rng)
+        if isinstance(represent_z, Features):
+            kernel_z = represent_z.fit(kernel_z, self.Z_, rng)
         task = Task(
             RULES[self.rule],
             self.X_,
@@ -158,26 +165,36 @@ class KernelBayes(Estimator):
             points,
             weights,
             kernel_x,
-            self.kernel_z_,
+            kernel_z,
             tune_x,
             tune_z,
             self.reg,
             self.reg_prior,
             target_value(self),
         )
-        if tune_x or tune_z or self.reg is None or self.reg_prior is None:
-            choice = choose_bayes(task, rng)
+        if self.reg is not None and self.reg_prior is not None and not (tune_x or tune_z):
+            choice = BayesChoice(kernel_x, kernel_z, self.reg, self.reg_prior, np.nan, np.empty((0, 3)))
         else:
-            choice = BayesChoice(kernel_x, self.kernel_z_, self.reg, self.reg_prior, np.nan, np.empty((0, 3)))
+            choice = choose_bayes(task, rng)
         gram_x = _gram(represent_x, choice.kernel_x, self.X_, rng)
         gram_z = _gram(represent_z, choice.kernel_z, self.Z_, rng)
         pairs = Pairs(gram_x, gram_z, choice.reg_prior, target_value(self))
-        self._last = ((points, weights), choice, pairs)
+        self._last = ((points.copy(), weights.copy()), choice, pairs)  # the caller's arrays may change
         return choice, pairs
 
 
 def _gram(representation: Representation, kernel: Kernel, X: Array, rng: np.random.Generator) -> Gram:
     return representation.gram_of(representation.fit(kernel, X, rng), X)
+
+
+def prior_points(model: Any, prior: Any, name: str) -> tuple[Array, Array]:
+    """Points and weights of a distribution over the z of a model: samples, a vector of them, an embedding."""
+    if not isinstance(prior, Embedding) and not is_frame(prior):
+        if hasattr(prior, "to_frame"):
+            prior = prior.to_frame()
+        elif model.flat_z_ and np.ndim(prior) == 1:
+            prior = np.asarray(prior).reshape(-1, 1)
+    return numerator_points(prior, model.encoder_z_, model.Z_.shape[1], name, "the Z seen in fit")
 
 
 def target_value(model: Any) -> float:

@@ -9,32 +9,39 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import Array
-from muhat._tables import is_frame
+from muhat._tables import is_frame, missing_rows
 from muhat._validation import as_generator, check_choice, check_count, check_positive
 from muhat.embedding import Embedding
-from muhat.gram import Factored, Features, Neural
+from muhat.gram import Features, Neural
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
-from muhat.learning.filtering import FilterChoice, FilterTask, choose_backward, choose_filter, column
+from muhat.learning.filtering import (
+    FilterChoice,
+    FilterTask,
+    choose_backward,
+    choose_filter,
+    column,
+    machines,
+)
 from muhat.models.base import Estimator, encode_outputs
-from muhat.models.density_ratio import numerator_points
-from muhat.models.kernel_bayes import both_representations, check_rule, target_value
-from muhat.operators.bayes import RULES, Pairs, Prior
-from muhat.operators.filtering import Machine, State, Steps, machine, smooth_back
+from muhat.models.kernel_bayes import both_representations, check_rule, prior_points, target_value
+from muhat.models.posterior import Posterior, familiarity
+from muhat.operators.bayes import RULES, Prior
+from muhat.operators.filtering import LEAST_MASS, Machine, State, Steps, smooth_back
 
 # Observations whose k(X, x) are made at a time.
 BLOCK = 256
-# An observation whose nearest neighbour in training has less kernel correlation than this is unlike all.
-UNLIKE = 0.1
 
 
-class Filtered(Embedding):
+class Filtered(Posterior):
     """The states of a sequence, one embedding a step, and how the filter got there.
 
+    ``effective_size()`` says how many training points carry each state, and ``unlike`` at which steps the
+    observation lies far from anything seen in training.
+
     Attributes:
-        effective_size: how many training points carry each state, (T,).
         mass: what each observation left of the prediction before it was normalised, (T,): near one where both
             agree, near zero where the observation contradicts it.
         familiarity: the largest kernel correlation of each observation with one seen in training, (T,): one
@@ -52,13 +59,8 @@ class Filtered(Embedding):
         observed: Array,
         encoder: Any,
     ) -> None:
-        super().__init__(kernel, points, weights, None, encoder)
-        self.mass, self.familiarity, self.observed = mass, familiarity, observed
-
-    @property
-    def unlike(self) -> np.ndarray:
-        """Steps whose observation lies far from anything seen in training, (k,)."""
-        return np.flatnonzero(self.familiarity < UNLIKE)
+        super().__init__(kernel, points, weights, familiarity, encoder)
+        self.mass, self.observed = mass, observed
 
     def summary(self) -> str:
         """One sentence on how the filter fared."""
@@ -67,8 +69,8 @@ class Filtered(Embedding):
         parts = [f"{T} steps, carried by {size:.0f} training points (median)"]
         if missed:
             parts.append(f"{missed} predicted without an observation")
-        if len(self.unlike):
-            parts.append(f"{len(self.unlike)} observations unlike anything in training")
+        if k := len(self.unlike):
+            parts.append(f"{k} observation{'s' if k > 1 else ''} unlike anything in training")
         return "; ".join(parts) + "."
 
 
@@ -91,15 +93,20 @@ class KernelBayesFilter(Estimator):
             alone is for x.
         random_state: seed of the representation's and the search's random choices.
 
-    What is None is chosen by the error on held-out stretches of the training sequences.
+    What is None is chosen by the error on held-out stretches of the training sequences. With the importance
+    rule and ``kernel_x`` and ``reg`` both None, two regressions are chosen: a smooth one for the posterior that
+    is reported, and a sharper one for the posterior that is carried to the next step, whose shape counts.
 
     Attributes:
         choice_: kernels and regularisers in use, with the held-out error and all that was tried.
         X_, Z_: the training points, one sequence after the other.
         lengths_: of the training sequences.
+        state_: weights (n,) of the last state, from which :meth:`update` and :meth:`forecast` go on; None
+            before the first.
+        reg_backward_: λ of the smoother's way back; None until it is chosen in the first :meth:`smooth`.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_machine", "_backward", "_state")
+    _prepared: ClassVar[tuple[str, ...]] = ("_machine", "_report", "_backward", "_state")
 
     def __init__(
         self,
@@ -146,9 +153,12 @@ class KernelBayesFilter(Estimator):
             kernel_x, tune_x = represent_x.fit(kernel_x, A, rng), False
         if isinstance(represent_z, Features):
             kernel_z, tune_z = represent_z.fit(kernel_z, B, rng), False
-        self.choice_ = choose_filter(self._task(kernel_x, kernel_z, tune_x, tune_z), rng)
-        self.kernel_x_ = represent_x.fit(self.choice_.kernel_x, A, rng)
-        self.kernel_z_ = represent_z.fit(self.choice_.kernel_z, B, rng)
+        self.choice_ = choice = choose_filter(self._task(kernel_x, kernel_z, tune_x, tune_z), rng)
+        self.kernel_x_ = represent_x.fit(choice.kernel_x, A, rng)
+        self.kernel_z_ = represent_z.fit(choice.kernel_z, B, rng)
+        carried = choice.kernel_carried
+        self.kernel_carried_ = None if carried is None else represent_x.fit(carried, A, rng)
+        self.state_, self.reg_backward_ = None, None
         self._prepare()
         return self
 
@@ -170,7 +180,9 @@ class KernelBayesFilter(Estimator):
         )
 
     def _fit_sequences(self, X: Any, Z: Any) -> tuple[list[int], Array, Array]:
-        xs, zs = _sequences(X), _sequences(Z)
+        listed = _is_list(X)
+        xs = _sequences(X, listed, "X")
+        zs = _sequences(Z, _is_list(Z) or (listed and isinstance(Z, (list, tuple))), "Z")
         if len(xs) != len(zs):
             raise ValueError(f"X has {len(xs)} sequences but Z has {len(zs)}: they come in pairs.")
         for i, (x, z) in enumerate(zip(xs, zs, strict=True)):
@@ -188,18 +200,17 @@ class KernelBayesFilter(Estimator):
 
     def _prepare(self) -> None:
         represent_x, represent_z = both_representations(self.representation)
-        grams = represent_x.gram_of(self.kernel_x_, self.X_), represent_z.gram_of(self.kernel_z_, self.Z_)
-        pairs = Pairs(*grams, self.choice_.reg_prior, target_value(self))
-        self._machine: Machine = machine(
-            pairs,
-            Steps.of(self.lengths_),
-            RULES[self.rule],
-            self.choice_.reg,
-            self.choice_.reg_transition,
-            self.normalize,
+        carried = self.kernel_carried_
+        grams = (
+            represent_x.gram_of(self.kernel_x_, self.X_),
+            represent_z.gram_of(self.kernel_z_, self.Z_),
+            None if carried is None else represent_x.gram_of(carried, self.X_),
         )
+        task = self._task(self.choice_.kernel_x, self.choice_.kernel_z, False, False)
+        # Which carries the state forward, and which reports it.
+        self._machine, self._report = machines(task, self.choice_, Steps.of(self.lengths_), grams)
         self._backward: Machine | None = None
-        self._state: State | None = None
+        self._state: State | None = None if self.state_ is None else self._machine.at(self.state_)
 
     # -- filtering -----------------------------------------------------------------------------
 
@@ -224,10 +235,10 @@ class KernelBayesFilter(Estimator):
         if _is_list(X):
             return [self.filter(x, initial, missing, restarts) for x in X]
         rows = self._observations(X, missing)
-        states, mass, familiarity, observed = self._track(rows, self._initial(initial), restarts)
-        self._state = states[-1]
-        weights = np.stack([self._machine.weights(s) for s in states])
-        return Filtered(self.kernel_z_, self.Z_, weights, mass, familiarity, observed, self.encoder_z_)
+        carried, states, mass, near, observed = self._track(rows, self._initial(initial), restarts)
+        self._keep(carried[-1])
+        W = self._weights(states)
+        return Filtered(self.kernel_z_, self.Z_, W, mass, near, observed, self.encoder_z_)
 
     def update(self, x: Any, initial: Any = None) -> Embedding:
         """One step online: the state given one more observation (d,); None where it is missing.
@@ -238,16 +249,19 @@ class KernelBayesFilter(Estimator):
         check_is_fitted(self)
         row = np.full((1, self.n_features_in_), np.nan)
         if x is not None:
-            row = self._observations(x if is_frame(x) else np.reshape(np.asarray(x), (1, -1)), "raise", "x")
+            x = x if is_frame(x) else np.reshape(np.asarray(x), (1, -1))
+            row = self._observations(x, "raise", "x", "pass None for an observation that is missing")
+            if len(row) != 1:
+                raise ValueError(f"x has {len(row)} rows, but update takes one: use filter(X) for more.")
         start = self._initial(initial) if self._state is None else self._machine.predict(self._state)
-        states, *_ = self._track(row, start, ())
-        self._state = states[0]
+        carried, states, *_ = self._track(row, start, ())
+        self._keep(carried[0])
         return self._embedding(states)[0]
 
     def reset(self) -> KernelBayesFilter:
         """Forget the last state, so that :meth:`update` starts anew."""
         check_is_fitted(self)
-        self._state = None
+        self._state = self.state_ = None
         return self
 
     def forecast(self, h: int = 1) -> Embedding:
@@ -260,8 +274,7 @@ class KernelBayesFilter(Estimator):
         for _ in range(h):
             state = self._machine.predict(state)
             states.append(state)
-        mu = self._embedding(states)
-        return mu.normalize() if self.normalize else mu
+        return self._embedding(states)
 
     def smooth(self, X: Any, initial: Any = None, missing: str = "raise") -> Any:
         """The distribution of the state at each step given the whole sequence, past and future [NFG16].
@@ -273,79 +286,101 @@ class KernelBayesFilter(Estimator):
         if _is_list(X):
             return [self.smooth(x, initial, missing) for x in X]
         rows = self._observations(X, missing)
-        states, mass, familiarity, observed = self._track(rows, self._initial(initial), ())
-        self._state = states[-1]
-        if self._backward is None:
+        states, reported, mass, near, observed = self._track(rows, self._initial(initial), ())
+        self._keep(states[-1])
+        if self.reg_backward_ is None:
             task = self._task(self.choice_.kernel_x, self.choice_.kernel_z, False, False)
-            reg = choose_backward(task, self.choice_, as_generator(self.random_state))
-            self._backward = self._machine.backward(reg)
-        out = smooth_back(self._machine, self._backward, states)
-        weights = np.stack([self._machine.weights(s) for s in out])
-        return Filtered(self.kernel_z_, self.Z_, weights, mass, familiarity, observed, self.encoder_z_)
+            self.reg_backward_ = choose_backward(task, self.choice_, as_generator(self.random_state))
+        if self._backward is None or self._backward.reg != self.reg_backward_:
+            self._backward = self._machine.backward(self.reg_backward_)
+        # Nothing comes after the last state: there the filter's own answer stands.
+        W = self._weights([*smooth_back(self._machine, self._backward, states)[:-1], reported[-1]])
+        return Filtered(self.kernel_z_, self.Z_, W, mass, near, observed, self.encoder_z_)
+
+    def _keep(self, state: State) -> None:
+        """Remember the last state, also in copies and files."""
+        self._state, self.state_ = state, self._machine.weights(state)
 
     def _track(
         self, rows: Array, state: State, restarts: Sequence[int]
-    ) -> tuple[list[State], Array, Array, Array]:
-        """The states, their masses, familiarities, and which observations were used."""
+    ) -> tuple[list[State], list[State], Array, Array, Array]:
+        """States as carried and as reported, their masses, familiarities, which observations were used."""
         T, first = len(rows), state
-        again = set(int(r) for r in restarts)
+        again = {int(r) for r in restarts}
         if not all(0 <= r < T for r in again):
             raise ValueError(f"restarts must be rows of X, from 0 to {T - 1}, got {list(restarts)}.")
+        carry, report = self._machine, self._report
         missing = np.isnan(rows).any(axis=1)
-        states: list[State] = []
-        mass, familiarity, observed = np.full(T, np.nan), np.full(T, np.nan), np.zeros(T, dtype=bool)
-        cross: Any = None
+        carried: list[State] = []
+        reported: list[State] = []
+        mass, near, observed = np.full(T, np.nan), np.full(T, np.nan), np.zeros(T, dtype=bool)
+        told: Any = None  # k(X, x) of a block of observations, as reported and as carried
+        moved: Any = None
         for t in range(T):
             if t % BLOCK == 0:
-                block = np.where(missing[t : t + BLOCK, None], self.X_[0], rows[t : t + BLOCK])
-                cross = self._machine.pairs.gram_x.cross(block)
-                near = self._familiarity(block, cross)
-                familiarity[t : t + BLOCK] = np.where(missing[t : t + BLOCK], np.nan, near)
-            if t and t not in again:
-                state = self._machine.predict(state)
-            elif t:
-                state = first
+                gone = missing[t : t + BLOCK]
+                block = np.where(gone[:, None], self.X_[0], rows[t : t + BLOCK])
+                told = report.pairs.gram_x.cross(block)
+                moved = told if carry is report else carry.pairs.gram_x.cross(block)
+                seen = familiarity(carry.pairs.gram_x, block, moved)
+                near[t : t + BLOCK] = np.where(gone, np.nan, seen)
+            if t:
+                state = first if t in again else carry.predict(state)
+            answer = state
             if not missing[t]:
-                step = self._machine.condition(state, column(cross, t % BLOCK))
-                state, mass[t], observed[t] = step.state, step.mass, step.met
-            states.append(state)
-        return states, mass, familiarity, observed
-
-    def _familiarity(self, x: Array, cross: Array | Factored) -> Array:
-        """The largest ``k(xᵢ, x)/√(k(xᵢ, xᵢ) k(x, x))`` over the training points, (q,)."""
-        gram = self._machine.pairs.gram_x
-        kernel: Any = getattr(gram.kernel, "kernel", gram.kernel)  # of Nyström: the kernel it stands for
-        K = kernel(self.X_, x) if isinstance(cross, Factored) else cross
-        own, theirs = np.asarray(kernel.diag(x)), np.asarray(kernel.diag(self.X_))
-        return (K / np.sqrt(theirs)[:, None]).max(axis=0) / np.sqrt(own)
+                step = report.condition(state, column(told, t % BLOCK))
+                answer, mass[t], observed[t] = step.state, step.mass, step.met
+                state = answer if carry is report else carry.condition(state, column(moved, t % BLOCK)).state
+            carried.append(state)
+            reported.append(answer)
+        return carried, reported, mass, near, observed
 
     def _initial(self, initial: Any) -> State:
         n = len(self.Z_)
         if initial is None:
             return self._machine.at(np.full(n, 1 / n))
-        points, weights = numerator_points(initial, self.encoder_z_, self.Z_.shape[1])
+        points, weights = prior_points(self, initial, "initial")
         if points is self.Z_:
             return self._machine.at(weights)
         # The nearest embedding on the training points: (G + nηI)⁻¹ μ(Z).
         prior = Prior.of(self._machine.gram_z, points, weights)
         return self._machine.at(self._machine.pairs.ratio(prior) / n)
 
-    def _observations(self, X: Any, missing: str, name: str = "X") -> Array:
+    def _observations(
+        self,
+        X: Any,
+        missing: str,
+        name: str = "X",
+        remedy: str = 'pass missing="predict" to have the states there predicted without an observation',
+    ) -> Array:
         """Rows (T, d), those with a missing cell as NaN if that is allowed."""
-        if missing == "raise" or self.encoder_x_.categories:
+        gone = missing_rows(X)
+        if not gone.any():
             return self._rows(X, name)
-        values = np.asarray(X, dtype=float)
-        values = values.reshape(-1, 1) if values.ndim == 1 and self.n_features_in_ == 1 else values
-        if values.ndim != 2:
-            return self._rows(X, name)
-        gone = np.isnan(values).any(axis=1)
-        if len(values) and not gone.all():
-            self._rows(values[~gone], name)
-        return np.where(gone[:, None], np.nan, values)
+        if missing == "raise":
+            raise ValueError(
+                f"{name} contains NaN (missing cells) in {int(gone.sum())} of {len(gone)} rows, first in row "
+                f"{int(gone.argmax())}: {remedy}, or impute them."
+            )
+        table: Any = X if is_frame(X) else np.asarray(X)
+        if table.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"{name} has {table.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        out = np.full((len(gone), self.n_features_in_), np.nan)
+        if not gone.all():
+            out[~gone] = self._rows(table.filter(~gone) if hasattr(table, "vstack") else table[~gone], name)
+        return out
+
+    def _weights(self, states: list[State]) -> Array:
+        """Weights of the states (T, n); those that are predictions have yet to be normalised."""
+        W = np.stack([self._machine.weights(s) for s in states])
+        total = W.sum(axis=1, keepdims=True)
+        return W / np.where(total > LEAST_MASS, total, 1.0) if self.normalize else W
 
     def _embedding(self, states: list[State]) -> Embedding:
-        weights = np.stack([self._machine.weights(s) for s in states])
-        return Embedding(self.kernel_z_, self.Z_, weights, None, self.encoder_z_)
+        return Embedding(self.kernel_z_, self.Z_, self._weights(states), None, self.encoder_z_)
 
 
 def _is_list(X: Any) -> bool:
@@ -358,15 +393,21 @@ def _is_list(X: Any) -> bool:
     )
 
 
-def _sequences(X: Any) -> list[Any]:
-    parts = list(X) if _is_list(X) else [X]
-    return [p if is_frame(p) or hasattr(p, "to_frame") else np.asarray(p) for p in parts]
+def _sequences(X: Any, listed: bool, name: str) -> list[Any]:
+    parts = list(X) if listed else [X]
+    parts = [p if is_frame(p) or hasattr(p, "to_frame") else np.asarray(p) for p in parts]
+    if any(np.ndim(p) == 0 for p in parts if not is_frame(p)):
+        raise ValueError(f"{name} must be a sequence (T, d), or a list of them, got {X!r}: pass arrays.")
+    return parts
 
 
 def _join(parts: list[Any]) -> Any:
     if len(parts) == 1:
         return parts[0]
     if all(is_frame(p) for p in parts):
+        names = {tuple(p.columns) for p in parts}
+        if len(names) > 1:
+            raise ValueError(f"The sequences have different columns, {sorted(names)}: give all the same.")
         if hasattr(parts[0], "vstack"):
             import polars as pl
 

@@ -2,7 +2,7 @@
 
 Everything lives on the states z of the training sequences. A prediction is the kernel sum rule with pairs
 (z_t, z_{t+1}); conditioning on x_t is a Bayes' rule with pairs (x_t, z_t); going back from t+1 to t is the
-same Bayes' rule with pairs (z_{t+1}, z_t), the filtered state as prior and the smoothed state as what is seen.
+same Bayes' rule with pairs (z_{t+1}, z_t), the filtered state as prior and the smoothed one as what is seen.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class FeatureMachine(Machine):
         if self.rule is not kbr_b or not isinstance(gram_x, LowRankGram):
             return None
         Psi, Phi = gram_x.Phi, self.gram_z.Phi
-        return ThirdOrder.of(Psi, Phi) if ThirdOrder.pays(*Psi.shape, Phi.shape[1]) else None
+        n, p = Psi.shape
+        return ThirdOrder.of(Psi, Phi) if ThirdOrder.pays(n, p, Phi.shape[1]) else None
 
     def predict(self, state: State) -> State:
         m: Any = state.coefficients

@@ -9,7 +9,7 @@ import numpy as np
 
 import muhat as mh
 from muhat.report.plots import BLUE, CYCLE, FILL, INK, SOFT, STYLES, new_figure
-from papers.flaxman2016.output import legend, letter, save_figure, save_table, show
+from papers.output import legend, letter, save_figure, save_table, show
 
 # The paper gives neither its mixture nor its sample: these are ours. The lengthscale is its caption's.
 LENGTHSCALE = 0.1

@@ -13,7 +13,7 @@ from muhat.datasets import gaussian_grid
 from muhat.kernels.median import median_distance
 from muhat.report.plots import BLUE, FAINT, GREEN, INK, MARKERS, ORANGE, RED, SOFT, STYLES, new_figure
 from papers.flaxman2016.learning import learn_lengthscale, profile, shared_problem
-from papers.flaxman2016.output import Row, legend, letter, save_figure, save_table, show
+from papers.output import Row, legend, letter, save_figure, save_table, show
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

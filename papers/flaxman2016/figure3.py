@@ -14,7 +14,7 @@ from muhat.datasets import normal_and_laplace
 from muhat.learning import SampledKernel
 from muhat.models import witness_posterior
 from muhat.report.plots import BLUE, FILL, INK, RED, SOFT, new_figure
-from papers.flaxman2016.output import Row, legend, letter, save_figure, save_table, show
+from papers.output import Row, legend, letter, save_figure, save_table, show
 
 SIZES = (50, 400)
 LEVEL = 0.8

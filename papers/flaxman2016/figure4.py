@@ -18,7 +18,7 @@ from muhat.testing.conditional import Smoother
 from muhat.testing.discover import prewhitened
 from muhat.testing.graph import CausalGraph
 from papers.flaxman2016.learning import learn_lengthscale
-from papers.flaxman2016.output import Row, save_figure, save_table, show
+from papers.output import Row, save_figure, save_table, show
 
 NAMES = {
     "ozone": "ozone",

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import io
 import pickle
 
 import numpy as np
@@ -323,11 +324,17 @@ def test_few_rows():
     assert len(trained.training.held_out) == 0
 
 
-def test_the_bar_is_for_terminals(capsys):
-    mh.Neural.mlp((4,), features=2, epochs=2).train(X, F, random_state=0)
-    assert capsys.readouterr() == ("", "")
-    mh.Neural.mlp((4,), features=2, epochs=2, progress=True).train(X, F, random_state=0)
-    assert "features" in capsys.readouterr().err
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("terminal", "progress"), [(False, True), (True, False), (True, True)])
+def test_the_bar_is_for_terminals(monkeypatch, terminal, progress):
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    mh.Neural.mlp((8,), progress=progress, **QUICK).train(X, F, random_state=0)
+    assert ("features" in stream.getvalue()) == (terminal and progress)
 
 
 def test_options_are_equal_by_value():

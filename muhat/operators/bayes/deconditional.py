@@ -10,10 +10,10 @@ zero, so that with noise the posterior leans too little on the prior (see the er
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 from muhat._array import Array, namespace, root
-from muhat._linalg import cholesky
+from muhat._linalg import Cholesky, cholesky
 from muhat.gram import Factored
 from muhat.operators.bayes.pairs import Pairs, Prior
 
@@ -38,6 +38,5 @@ def posterior_weights(pairs: Pairs, prior: Prior, cross: Array | Factored, reg: 
     return (s[:, None] * factor.solve(M.T @ features.project(cross))).T
 
 
-def _factor(S: Array, reg: float, xp: object) -> Array:
-    eye = np.eye(S.shape[0]) if xp is np else xp.eye(S.shape[0], dtype=S.dtype)  # type: ignore[attr-defined]
-    return cholesky(S + reg * eye, "M α Mᵀ + εI", "Raise reg.", overwrite=True)
+def _factor(S: Array, reg: float, xp: Any) -> Cholesky:
+    return cholesky(S + reg * xp.eye(S.shape[0], dtype=S.dtype), "M α Mᵀ + εI", "Raise reg.", overwrite=True)

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from muhat._array import Array, is_traced, namespace
-from muhat.gram import Factored, Gram, as_dense
+from muhat._array import Array, namespace
+from muhat._linalg import cholesky
+from muhat.gram import Factored, Gram, LowRankGram, as_dense
+from muhat.gram.lowrank import second_moment
 from muhat.operators.bayes.pairs import Pairs, Prior, check_overlap
 
 NAME = "importance"
@@ -28,26 +30,25 @@ def posterior_weights(pairs: Pairs, prior: Prior, cross: Array | Factored, reg: 
 
 def truncate(ratio: Array) -> Array:
     """``max(0, γ)`` [X22, Alg. 1, step 2]."""
-    if not is_traced(ratio):
-        check_overlap(ratio)
+    check_overlap(ratio)
     return namespace(ratio).maximum(ratio, 0.0)
 
 
 def weighted_regression(gram_x: Gram, D: Array, cross: Array | Factored, reg: float) -> Array:
     """``√D (√D G_X √D + λI)⁻¹ √D k(X, x)``, (batch, n), solved on the rows of D (n,) that are not zero."""
-    if namespace(D) is not np:
+    parts = (cross.left, cross.right) if isinstance(cross, Factored) else (cross,)
+    if namespace(D, reg, *parts) is not np:
         return as_dense(gram_x.ridge(reg, D).regress(cross)).T
-    active = np.flatnonzero(D > NEGLIGIBLE * D.max())
-    batch = cross.shape[1]
-    out = np.zeros((batch, len(D)))
-    if len(active) == len(D):
-        out[:] = as_dense(gram_x.ridge(reg, D).regress(cross)).T
-        return out
-    part = gram_x.take(active)
-    ridge = part.ridge(reg, D[active])
-    if isinstance(cross, Factored):
-        right = ridge.regress(Factored(part.Phi, cross.right))  # type: ignore[attr-defined]
-        out[:, active] = as_dense(right).T
-    else:
-        out[:, active] = as_dense(ridge.regress(np.asfortranarray(cross[active]))).T
+    D = np.where(NEGLIGIBLE * D.max() < D, D, 0.0)
+    if isinstance(gram_x, LowRankGram) and isinstance(cross, Factored) and cross.left is gram_x.Phi:
+        # D Ψ (ΨᵀDΨ + λI)⁻¹ ψ(x): one weighted product and a p×p solve.
+        C = second_moment(gram_x.Phi, D)
+        C[np.diag_indices(len(C))] += reg
+        b = cholesky(C, "ΨᵀDΨ + λI", "Raise reg.", overwrite=True).solve(cross.right)
+        return (D[:, None] * (gram_x.Phi @ b)).T
+    active = np.flatnonzero(D)
+    out = np.zeros((cross.shape[1], len(D)))
+    part = gram_x if len(active) == len(D) else gram_x.take(active)
+    seen = as_dense(cross)[active]
+    out[:, active] = as_dense(part.ridge(reg, D[active]).regress(np.asfortranarray(seen))).T
     return out

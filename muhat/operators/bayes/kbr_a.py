@@ -1,13 +1,13 @@
 """KBR(a) of [SFG13]: the joint by the chain rule, so that the posterior lies on the prior's points.
 
-``m = Ĉ^π_ZX (Ĉ_XX² + δI)⁻¹ Ĉ_XX ψ(x)`` with ``Ĉ^π_ZX = Ĉ^π_ZZ (Ĉ_ZZ + ηI)⁻¹ Ĉ_ZX``: z̃ⱼ has the weight αⱼ times
-the regression on z of the observation's features, at z̃ⱼ. Ĉ_XX is that of KBR(b).
+``m = Ĉ^π_ZX (Ĉ_XX² + δI)⁻¹ Ĉ_XX ψ(x)`` with ``Ĉ^π_ZX = Ĉ^π_ZZ (Ĉ_ZZ + ηI)⁻¹ Ĉ_ZX``: z̃ⱼ has the weight αⱼ
+times the regression on z of the observation's features, at z̃ⱼ. Ĉ_XX is that of KBR(b).
 """
 
 from __future__ import annotations
 
 from muhat._array import Array
-from muhat.gram import Factored, as_dense
+from muhat.gram import Factored
 from muhat.operators.bayes.kbr_b import second_moment, squared_solve
 from muhat.operators.bayes.pairs import Pairs, Prior, check_overlap
 
@@ -23,5 +23,5 @@ def posterior_weights(pairs: Pairs, prior: Prior, cross: Array | Factored, reg: 
     features = pairs.factor_x
     b = squared_solve(second_moment(features.Phi, D), features.project(cross), reg)
     # (G_Z + nηI)⁻¹ is symmetric: k(z̃, Z) (G_Z + nηI)⁻¹ f is the regression of f, at z̃.
-    regression = as_dense(pairs.ridge_z.regress(prior.cross)).T @ (features.Phi @ b)
+    regression = pairs.ridge_z.regress(prior.cross).T @ (features.Phi @ b)
     return (prior.weights[:, None] * regression).T

@@ -7,8 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from muhat._array import Array, namespace
+from muhat._array import Array, is_traced, namespace
 from muhat.gram import Factored, FeatureMap, Gram, LowRankGram, Ridge, as_dense
+
+# A prior whose embedding is below this share of k(z, z) at every z of the pairs has no mass there.
+NO_MASS = 1e-10
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,27 @@ class Pairs:
         [X22, eq. (1)] with target t = 0. Unregularised it averages to one; entries may be negative.
         """
         values = prior.values
+        self._check_mass(as_dense(values))
         if self.target:
             values = _difference(values, self._uniform, self.target)
         return self.target + len(self) * as_dense(self.ridge_z.regress(values))[:, 0]
+
+    @cached_property
+    def _scale(self) -> Array:
+        """The largest k(z, z)."""
+        return self.gram_z.diag().max()
+
+    def _check_mass(self, values: Array) -> None:
+        """Refuse a prior whose embedding vanishes at the z: with target 1 its ratio would not show it."""
+        if is_traced(values) or is_traced(self._scale):
+            return
+        seen = float(np.max(np.asarray(values)))
+        if not seen > NO_MASS * float(self._scale):
+            raise NoOverlap(
+                f"The prior has no mass near any z of the training pairs: its embedding is at most "
+                f"{seen:.2g} there, so nothing can be learned about it. Fit on pairs that cover the prior, "
+                "or give a wider kernel_z."
+            )
 
 
 @dataclass(frozen=True)
@@ -93,8 +114,13 @@ class Prior:
     def mass(self) -> Array:
         """α without its negative part, of the same sum: a measure, as rules with √α need it."""
         xp = namespace(self.weights)
-        positive = xp.maximum(self.weights, 0.0)
-        return positive * (self.weights.sum() / positive.sum())
+        total, positive = self.weights.sum(), xp.maximum(self.weights, 0.0)
+        if not is_traced(total) and not total > 0:
+            raise NoOverlap(
+                f"The prior's weights sum to {float(total):.3g}, so that it is no distribution: a difference "
+                "of embeddings has no mass; elsewhere lower the regularisers that made it."
+            )
+        return positive * (total / positive.sum())
 
 
 def _difference(a: Array | Factored, b: Array | Factored, t: float) -> Array | Factored:
@@ -108,9 +134,13 @@ class NoOverlap(ValueError):
 
 
 def check_overlap(ratio: Array) -> None:
-    """Refuse a density ratio that vanishes at every pair."""
-    if not float(np.max(np.asarray(ratio))) > 0:
+    """Refuse a density ratio that is positive nowhere."""
+    if is_traced(ratio):
+        return
+    largest = float(np.max(np.asarray(ratio)))
+    if not largest > 0:
         raise NoOverlap(
-            "The prior has no mass near any z of the training pairs: its density ratio is zero at all of them, "
-            "so nothing can be learned about it. Fit on pairs that cover the prior, or lower reg_prior."
+            f"The prior has no mass near any z of the training pairs: its density ratio is at most "
+            f"{largest:.2g} there, so nothing can be learned about it. Fit on pairs that cover the prior, or "
+            "lower reg_prior."
         )

@@ -1,0 +1,61 @@
+"""Posteriors as results: embeddings that also say how far their observations lie from anything seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from muhat._array import Array
+from muhat.embedding import Embedding
+from muhat.gram import Factored, FeatureKernel, Gram, as_dense
+from muhat.kernels.base import Kernel
+
+# An observation whose nearest neighbour in training has less kernel correlation than this is unlike all.
+UNLIKE = 0.1
+# Entries of the kernel matrix that are made at a time.
+BLOCK_ELEMENTS = 1 << 23
+
+
+class Posterior(Embedding):
+    """The distributions of z given observations, one embedding an observation.
+
+    Attributes:
+        familiarity: the largest kernel correlation of each observation with one seen in training, (q,): one
+            for a copy, zero for an observation unlike all of them, of which the pairs say nothing; NaN where
+            it is missing.
+    """
+
+    def __init__(
+        self, kernel: Kernel, points: Array, weights: Array, familiarity: Array, encoder: Any = None
+    ) -> None:
+        super().__init__(kernel, points, weights, None, encoder)
+        self.familiarity = familiarity
+
+    @property
+    def unlike(self) -> np.ndarray:
+        """Which observations lie far from anything seen in training, (k,)."""
+        return np.flatnonzero(self.familiarity < UNLIKE)
+
+
+def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
+    """The largest ``k(xᵢ, x)/√(k(xᵢ, xᵢ) k(x, x))`` over the points of the Gram, for each row of ``x``, (q,).
+
+    Args:
+        gram: of the observations seen in training.
+        x: (q, d).
+        cross: ``k(X, x)``, (n, q).
+    """
+    inner = getattr(gram.kernel, "kernel", None) if isinstance(gram.kernel, FeatureKernel) else None
+    if inner is None:
+        return (as_dense(cross) / _root(gram.diag())[:, None]).max(axis=0) / _root(gram.kernel.diag(x))
+    # Features that stand for a kernel say little far from the data: the kernel itself, block by block.
+    kernel: Kernel = inner
+    theirs, own = _root(kernel.diag(gram.points)), _root(kernel.diag(x))
+    rows = max(1, BLOCK_ELEMENTS // len(theirs))
+    parts = [(kernel(x[i : i + rows], gram.points) / theirs).max(axis=1) for i in range(0, len(x), rows)]
+    return np.concatenate(parts) / own
+
+
+def _root(diagonal: Array) -> np.ndarray:
+    return np.sqrt(np.maximum(np.asarray(diagonal), 1e-300))  # a point of norm zero is like no other

@@ -1,0 +1,1 @@
+"""Gretton (2015), Learning with probabilities as inputs, using kernels: the experiments of the talk."""
