@@ -7,11 +7,11 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import ground
+from benchmarks import filtering, ground
 
 
 def main() -> int:
-    figures = ground.run()
+    figures = [*ground.run(), *filtering.run()]
     table = Table(title="muhat benchmarks")
     for header in ("figure", "measured", "target", "", "in this run"):
         table.add_column(header)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,24 +61,24 @@ class LowRankGram(Gram):
         return LowRankRidge(self.Phi, Phi, factor_features(Phi, c), c, root_weights)
 
 
-# Rows that one thread multiplies at a time.
+# Rows that one thread multiplies at a time, at least; and blocks that a sum has, at most.
 BLOCK_ROWS = 2048
+BLOCKS = 16
 
 
 def second_moment(Phi: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``Σᵢ wᵢ φᵢφᵢᵀ``, (p, p), for weights ≥ 0: blocks of the rows that count, each on one core."""
-    total, lock = np.zeros((Phi.shape[1], Phi.shape[1])), threading.Lock()
-    roots = np.sqrt(weights)
+    roots, size = np.sqrt(weights), max(BLOCK_ROWS, -(-len(Phi) // BLOCKS))
+    blocks = _threads.row_blocks(len(Phi), 1, size)
+    products = np.empty((len(blocks), Phi.shape[1], Phi.shape[1]))
 
     def work(rows: slice) -> None:
         kept = np.flatnonzero(roots[rows]) + rows.start
         part = roots[kept, None] * Phi[kept]
-        product = part.T @ part
-        with lock:
-            np.add(total, product, out=total)
+        products[rows.start // size] = part.T @ part
 
-    _threads.run_blocks(work, _threads.row_blocks(len(Phi), 1, BLOCK_ROWS))
-    return total
+    _threads.run_blocks(work, blocks)
+    return products.sum(axis=0)  # in their order, so that the answer does not depend on which was first
 
 
 def factor_features(Phi: Array, c: Array) -> Cholesky:

@@ -10,6 +10,7 @@ import numpy as np
 
 from muhat._array import Array
 from muhat._linalg import SingularSystem
+from muhat._progress import progress_bar
 from muhat._threads import one_blas_thread
 from muhat.gram import FeatureKernel, Gram, LowRankGram
 from muhat.gram.landmarks import kmeanspp_landmarks
@@ -151,12 +152,13 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
         except SingularSystem:
             loss = np.inf
         path.append(np.append(values, loss))
+        move(len(path), f"error {min(row[-1] for row in path):.3g}")
         if not np.isfinite(loss):
             return 1e6
         moves = float((((u - start[free]) / MOVES[free]) ** 2).sum())
         return np.log(max(loss, 1e-300)) + CAUTION * moves / count
 
-    with one_blas_thread():
+    with one_blas_thread(), progress_bar("choosing the filter", EVALUATIONS) as move:
         simplex = np.vstack([start[free], start[free] + np.diag(MOVES[free])])
         options = {"maxfev": EVALUATIONS, "initial_simplex": simplex, "xatol": 0.05, "fatol": 1e-4}
         found = minimize(error, start[free], method="Nelder-Mead", options=options)
@@ -167,10 +169,10 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
 
 
 def _at(u: Array, free: Array, start: Array) -> Array:
-    """All five, those that are free at ``u`` and inside their bounds."""
+    """All of NAMES, those that are free at ``u``, regularisers inside their bounds."""
     values = start.copy()
     values[free] = u
-    bounded = free & (np.arange(len(start)) >= 2)
+    bounded = free & np.char.startswith(NAMES, "reg")
     values[bounded] = np.clip(values[bounded], *BOUNDS)
     return values
 
@@ -191,10 +193,16 @@ def _apply(task: FilterTask, values: Array) -> FilterChoice:
     def kernel(base: Kernel, tune: bool, log: float, X: list[Array]) -> Kernel:
         return stretch(base, np.full(X[0].shape[1], np.exp(log))) if tune else base
 
+    given = (task.reg, task.reg_prior, task.reg_transition)  # exactly, not by way of their logarithms
+    reg, prior, ahead = (
+        float(np.exp(log)) if v is None else v for v, log in zip(given, values[2:5], strict=True)
+    )
     return FilterChoice(
         kernel(task.kernel_x, task.tune_x, values[0], task.X),
         kernel(task.kernel_z, task.tune_z, values[1], task.Z),
-        *(float(v) for v in np.exp(values[2:5])),
+        reg,
+        prior,
+        ahead,
         kernel(task.kernel_x, True, values[5], task.X) if task.apart else None,
         float(np.exp(values[6])) if task.apart else None,
         np.nan,

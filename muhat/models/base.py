@@ -33,8 +33,8 @@ class Estimator(BaseEstimator):
         if hasattr(self, "n_features_in_"):
             self._prepare()
 
-    def _fit_rows(self, X: Any, min_rows: int = 2) -> Array:
-        encoder, A = encode(X, "X", min_rows)
+    def _fit_rows(self, X: Any, min_rows: int = 2, name: str = "X") -> Array:
+        encoder, A = encode(X, name, min_rows)
         A = np.asarray(A)  # estimators work in NumPy, whatever comes in
         _check_feature_names(self, X, reset=True)
         self.encoder_x_ = encoder

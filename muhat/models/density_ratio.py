@@ -95,7 +95,7 @@ class DensityRatio(Estimator):
         if self.reg is not None:
             check_positive(self.reg, "reg", "give η > 0, or None to have it chosen", scalar=True)
         seed = as_generator(self.random_state).integers(2**63)
-        B = self._fit_rows(denominator)
+        B = self._fit_rows(denominator, name="denominator")
         A, weights = numerator_points(numerator, self.encoder_x_, B.shape[1])
         kernel = resolve_kernel(self.kernel, B, self.encoder_x_, "kernel")
         alpha = self.alpha if self.method == "rulsif" else 0.0
@@ -172,7 +172,7 @@ def numerator_points(
         check_same_columns(numerator.points, d, f"{name}.points", than)
         points = encoder.recode(numerator.points, numerator.encoder or Encoder(), name)
         weights = np.asarray(numerator.weights)
-        if not (np.isfinite(weights).all() and weights.sum() > 0):
+        if not (np.isfinite(weights).all() and weights.sum() > 1e-10 * np.abs(weights).sum()):
             raise ValueError(
                 f"{name} must be a distribution, but its weights sum to {weights.sum():.3g}: a difference of "
                 "embeddings is none, and far from all data a posterior has no mass left."

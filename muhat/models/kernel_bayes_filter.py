@@ -94,8 +94,8 @@ class KernelBayesFilter(Estimator):
         random_state: seed of the representation's and the search's random choices.
 
     What is None is chosen by the error on held-out stretches of the training sequences. With the importance
-    rule and ``kernel_x`` and ``reg`` both None, two regressions are chosen: a smooth one for the posterior that
-    is reported, and a sharper one for the posterior that is carried to the next step, whose shape counts.
+    rule and ``kernel_x`` and ``reg`` both None, two regressions are chosen: a smooth one for the posterior
+    that is reported, and a sharper one for that which is carried to the next step, whose shape counts.
 
     Attributes:
         choice_: kernels and regularisers in use, with the held-out error and all that was tried.
@@ -249,7 +249,9 @@ class KernelBayesFilter(Estimator):
         check_is_fitted(self)
         row = np.full((1, self.n_features_in_), np.nan)
         if x is not None:
-            x = x if is_frame(x) else np.reshape(np.asarray(x), (1, -1))
+            if not is_frame(x):
+                x = np.asarray(x)
+                x = x.reshape(1, -1) if x.ndim < 2 else x
             row = self._observations(x, "raise", "x", "pass None for an observation that is missing")
             if len(row) != 1:
                 raise ValueError(f"x has {len(row)} rows, but update takes one: use filter(X) for more.")

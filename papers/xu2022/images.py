@@ -29,7 +29,7 @@ class Video(NamedTuple):
 
 
 def sprites(T: int, seed: int) -> Video:
-    """A heart that circles with an oscillating radius; its image stands at the nearest of 32 × 32 positions."""
+    """A heart that circles with an oscillating radius; it stands at the nearest of 32 × 32 positions."""
     rng = np.random.default_rng(seed)
     path = orbit(T, True, POSITION_NOISE, random_state=rng)
     at = np.clip(np.rint((path.X + SIDE) / (2 * SIDE) * (GRID - 1)), 0, GRID - 1).astype(int)

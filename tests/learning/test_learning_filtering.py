@@ -1,0 +1,256 @@
+"""What a filter leaves free is chosen by its error on stretches that were held out."""
+
+import numpy as np
+import pytest
+from filter_cases import GIVEN, KERNEL_X, KERNEL_Z, TEST, rotation
+from numpy.testing import assert_allclose, assert_array_equal
+
+import muhat as mh
+from muhat._linalg import SingularSystem
+from muhat.gram import Factored, LowRankGram
+from muhat.learning import filtering
+from muhat.learning.filtering import (
+    BACKWARD,
+    FOLDS,
+    FilterTask,
+    choose_backward,
+    choose_filter,
+    column,
+    folds_of,
+    track,
+)
+from muhat.operators.bayes import RULES
+from muhat.operators.filtering import smooth_back
+
+X, Z = rotation(32, seed=2)
+FREE = {"tune_x": False, "tune_z": False, "reg": None, "reg_prior": None, "reg_transition": None}
+REGS = {"reg": 5e-3, "reg_prior": 2e-3, "reg_transition": 1e-3}
+
+
+def task(rule="importance", X=(X,), Z=(Z,), **changes):
+    fields = {
+        "rule": RULES[rule], "X": list(X), "Z": list(Z), "kernel_x": KERNEL_X, "kernel_z": KERNEL_Z,
+        "target": 0.0, "normalize": True, **FREE,
+    }  # fmt: skip
+    return FilterTask(**{**fields, **changes})
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(filtering, "EVALUATIONS", 5)
+
+
+class TestFolds:
+    def numbered(self, *lengths):
+        """Sequences whose rows say where they are from."""
+        return [np.c_[np.full(n, i), np.arange(n)] for i, n in enumerate(lengths)]
+
+    @pytest.mark.parametrize("lengths", [(60,), (30, 50), (5, 40, 3, 20), (1000,)])
+    def test_stretches_are_held_out_from_what_they_are_tracked_by(self, lengths):
+        sequences = self.numbered(*lengths)
+        folds = folds_of(sequences, [10 * s for s in sequences])
+        assert len(folds) == FOLDS
+        for fold in folds:
+            assert_allclose(10 * fold.X, fold.Z)
+            learned = {tuple(row) for row in fold.X}
+            assert len(learned) == len(fold.X)
+            held = [tuple(row) for x, _ in fold.tests for row in x]
+            assert not learned & set(held)
+            assert 2 <= len(held) <= filtering.HELD_OUT
+            for x, z in fold.tests:
+                assert_allclose(10 * x, z)
+                assert (x[:, 0] == x[0, 0]).all()  # of one sequence
+                assert_array_equal(np.diff(x[:, 1]), 1)  # without a gap
+
+    @pytest.mark.parametrize("lengths", [(60,), (5, 40, 3, 20)])
+    def test_steps_neither_cross_sequences_nor_gaps(self, lengths):
+        for fold in folds_of(*[self.numbered(*lengths)] * 2):
+            before, after = fold.X[fold.steps.before], fold.X[fold.steps.after]
+            assert_array_equal(before[:, 0], after[:, 0])
+            assert_array_equal(before[:, 1] + 1, after[:, 1])
+
+    def test_too_short_to_hold_anything_out(self):
+        assert folds_of(*[self.numbered(3)] * 2) == []
+
+
+class TestChoice:
+    def test_nothing_free(self):
+        choice = choose_filter(task(**REGS), np.random.default_rng(0))
+        assert (choice.reg, choice.reg_prior, choice.reg_transition) == (5e-3, 2e-3, 1e-3)
+        assert (choice.kernel_x, choice.kernel_z) == (KERNEL_X, KERNEL_Z)
+        assert np.isnan(choice.score)
+        assert len(choice.path) == 0
+
+    def test_too_short(self):
+        choice = choose_filter(task(X=[X[:3]], Z=[Z[:3]], tune_x=True), np.random.default_rng(0))
+        assert np.isnan(choice.score)
+        assert choice.reg > 0
+
+    @pytest.mark.parametrize("free", ["reg", "reg_prior", "reg_transition", "tune_x", "tune_z"])
+    def test_what_is_given_is_kept_exactly(self, free, quick):
+        odd = {"reg": 0.1, "reg_prior": 0.3, "reg_transition": 1e-12}  # beyond the bounds of the search
+        free_one = {free: True} if free.startswith("tune") else {free: None}
+        choice = choose_filter(task(**{**odd, **free_one}), np.random.default_rng(0))
+        for name in set(odd) - {free}:
+            assert getattr(choice, name) == odd[name]
+        if free != "tune_x":
+            assert choice.kernel_x == KERNEL_X
+        if free != "tune_z":
+            assert choice.kernel_z == KERNEL_Z
+        # Everything but what is free stays the same in all that was tried.
+        column_ = {"tune_x": 0, "tune_z": 1, "reg": 2, "reg_prior": 3, "reg_transition": 4}[free]
+        assert np.ptp(choice.path[:, column_]) > 0
+        assert_allclose(np.ptp(np.delete(choice.path, [column_, choice.path.shape[1] - 1], axis=1), axis=0), 0)
+
+    def test_score_is_the_error_of_the_choice(self, quick):
+        problem = task(tune_z=True)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        assert np.isfinite(choice.score)
+        assert choice.score <= choice.path[0, -1]  # where it started
+        assert choice.score < 1.05 * choice.path[:, -1].min()
+        scale = Z.std(axis=0)
+        rng = np.random.default_rng(0)
+        losses = []
+        for fold in folds_of([X], [Z]):
+            landmarks = [filtering._landmarks(k, A, rng) for k, A in ((KERNEL_X, fold.X), (KERNEL_Z, fold.Z))]
+            losses.append(filtering._fold_error(problem, choice, fold, landmarks, scale))
+        assert_allclose(np.mean(losses), choice.score, rtol=1e-6)
+
+    def test_fold_error_is_that_of_the_filter(self):
+        """In few points the search is exact: the same error as the estimator's."""
+        problem = task(**REGS)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        fold = folds_of([X], [Z])[0]
+        got = filtering._fold_error(problem, choice, fold, [fold.X, fold.Z], np.ones(2))
+        parts = [len(fold.X)]
+        model = mh.KernelBayesFilter(**GIVEN, target="zero").fit(fold.X, fold.Z)
+        assert parts == model.lengths_
+        (test, truth) = fold.tests[0]
+        error = ((model.filter(test).mean() - truth) ** 2).sum(axis=1).mean()
+        assert_allclose(got, error, rtol=1e-4)
+
+    def test_regularisers_stay_inside_their_bounds(self, monkeypatch, quick):
+        bounds = np.log([1e-3, 2e-3])
+        monkeypatch.setattr(filtering, "BOUNDS", bounds)
+        choice = choose_filter(task(), np.random.default_rng(0))
+        for reg in (choice.reg, choice.reg_prior, choice.reg_transition):
+            assert 1e-3 * (1 - 1e-9) <= reg <= 2e-3 * (1 + 1e-9)
+        assert np.isfinite(choice.score)
+
+    def test_candidates_that_cannot_be_solved_are_passed_over(self, monkeypatch, quick):
+        original, calls = filtering._fold_error, []
+
+        def sometimes(*arguments):
+            calls.append(1)
+            if len(calls) > 2 * FOLDS:
+                raise SingularSystem("no")
+            return original(*arguments)
+
+        monkeypatch.setattr(filtering, "_fold_error", sometimes)
+        choice = choose_filter(task(), np.random.default_rng(0))
+        assert np.isinf(choice.path[-1, -1])
+        assert choice.score == choice.path[:2, -1].min()
+
+    def test_the_same_seed_gives_the_same_choice(self, quick):
+        a, b = (choose_filter(task(tune_x=True), np.random.default_rng(3)) for _ in range(2))
+        assert_array_equal(a.path, b.path)
+
+
+class TestApart:
+    """What is reported and what is carried forward may be regressed in different ways."""
+
+    def test_only_where_both_are_free(self):
+        assert task(tune_x=True).apart
+        assert not task(tune_x=True, reg=1e-3).apart
+        assert not task(tune_x=False).apart
+        assert not task(tune_x=True, normalize=False).apart
+        assert not task("kbr_b", tune_x=True).apart
+
+    def test_choice_has_both(self, quick):
+        choice = choose_filter(task(tune_x=True), np.random.default_rng(0))
+        assert choice.kernel_carried is not None
+        assert choice.reg_carried > 0
+        assert choice.path.shape[1] == 8
+        plain = choose_filter(task(tune_x=False), np.random.default_rng(0))
+        assert (plain.kernel_carried, plain.reg_carried) == (None, None)
+
+    def test_the_carried_state_alone_decides_what_comes_next(self, quick):
+        model = mh.KernelBayesFilter().fit(X, Z)
+        out, c = model.filter(TEST), model.choice_
+        rest = {
+            "kernel_z": c.kernel_z,
+            "reg_prior": c.reg_prior,
+            "reg_transition": c.reg_transition,
+        }
+        carry = mh.KernelBayesFilter(kernel_x=c.kernel_carried, reg=c.reg_carried, **rest).fit(X, Z)
+        report = mh.KernelBayesFilter(kernel_x=c.kernel_x, reg=c.reg, **rest).fit(X, Z)._machine
+        carried = carry.filter(TEST)
+        assert_allclose(model.state_, carried.weights[-1], rtol=1e-8, atol=1e-12)
+        state = report.at(np.full(len(X), 1 / len(X)))
+        for t, x in enumerate(TEST):
+            state = report.predict(report.at(carried.weights[t - 1])) if t else state
+            told = report.condition(state, c.kernel_x(X, x[None])).state
+            assert_allclose(out.weights[t], told.weights, rtol=1e-6, atol=1e-10)
+        assert np.abs(out.weights - carried.weights).max() > 1e-3
+        # Smoothed states start from the carried ones; the last is as reported.
+        smoothed = model.smooth(TEST)
+        assert_allclose(smoothed.weights[-1], out.weights[-1])
+        carry.reg_backward_ = model.reg_backward_
+        assert_allclose(smoothed.weights[:-1], carry.smooth(TEST).weights[:-1], rtol=1e-6, atol=1e-10)
+
+    def test_same_regression_twice_is_the_plain_filter(self):
+        from dataclasses import replace
+
+        problem = task(**REGS)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        twice = replace(choice, kernel_carried=choice.kernel_x, reg_carried=choice.reg)
+        fold = folds_of([X], [Z])[1]
+        landmarks = [fold.X, fold.Z]
+        for a, b in zip(
+            track(*filtering._machines(problem, choice, fold, landmarks), TEST),
+            track(*filtering._machines(problem, twice, fold, landmarks), TEST),
+            strict=True,
+        ):
+            assert_allclose([s.coefficients for s in a], [s.coefficients for s in b], rtol=1e-9, atol=1e-12)
+
+
+class TestBackward:
+    @pytest.mark.parametrize("rule", ["importance", "kbr_b"])
+    def test_least_error_of_the_smoothed_means(self, rule):
+        problem = task(rule, **REGS)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        reg = choose_backward(problem, choice, np.random.default_rng(0))
+        regs = BACKWARD**2 if rule == "kbr_b" else BACKWARD
+        fold = folds_of([X], [Z])[0]
+        forward, report = filtering._machines(problem, choice, fold, [fold.X, fold.Z])
+        test, truth = fold.tests[0]
+        states, _ = track(forward, report, test)
+        errors = []
+        for r in regs:
+            smoothed = smooth_back(forward, forward.backward(r), states)
+            errors.append(((np.array([forward.weights(s) @ fold.Z for s in smoothed]) - truth) ** 2).sum())
+        assert reg == regs[int(np.argmin(errors))]
+
+    def test_too_short(self):
+        problem = task(X=[X[:3]], Z=[Z[:3]], **REGS)
+        assert choose_backward(problem, choose_filter(problem, None), None) in BACKWARD
+
+
+def test_columns_of_cross_matrices():
+    K = np.arange(12.0).reshape(3, 4)
+    assert_array_equal(column(K, 2), K[:, [2]])
+    low = Factored(np.arange(6.0).reshape(3, 2), np.arange(8.0).reshape(2, 4))
+    part = column(low, 1)
+    assert part.left is low.left
+    assert_array_equal(part.dense(), low.dense()[:, [1]])
+
+
+def test_search_works_in_landmarks(monkeypatch):
+    monkeypatch.setattr(filtering, "LANDMARKS", 12)
+    rng = np.random.default_rng(0)
+    landmarks = filtering._landmarks(KERNEL_X, X, rng)
+    assert landmarks.shape == (12, 2)
+    gram = filtering._gram(KERNEL_X, X, landmarks)
+    assert isinstance(gram, LowRankGram)
+    assert gram.Phi.shape[1] <= 12
+    assert_allclose(filtering._gram(KERNEL_X, X, X).dense(), KERNEL_X(X), atol=1e-8)
