@@ -101,7 +101,9 @@ class TestFilter:
             fresh.forecast()
         model.filter(TEST[:6])
         again = round_trip(model, tmp_path)
-        np.testing.assert_allclose(again.forecast(2).weights, model.forecast(2).weights, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(
+            again.forecast(2).weights, model.forecast(2).weights, rtol=1e-8, atol=1e-12
+        )
         expected = model.update(TEST[6]).weights
         np.testing.assert_allclose(again.update(TEST[6]).weights, expected, rtol=1e-6, atol=1e-10)
 

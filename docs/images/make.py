@@ -1,5 +1,7 @@
 """Draws the pictures of the documentation: ``python docs/images/make.py``.
 
+Those of single pages are in ``pages.py``, which runs the code of the pages and draws what it computed.
+
 ``conditional.png`` shows one fitted conditional distribution three times: its quantiles beside the
 samples, its density over the whole range of x, and its density at three x beside the truth.
 """
@@ -125,6 +127,9 @@ def main() -> None:
     for axes in (left, middle):
         axes.set(xlim=(0, 4), ylim=(-3.4, 3.4), xticks=range(5))
     save(figure, HERE / "conditional.png")
+    import pages  # beside this file
+
+    pages.main()
 
 
 if __name__ == "__main__":

@@ -25,12 +25,18 @@ LANDMARKS = 100
 HELD_OUT = 100
 FOLDS = 4
 EVALUATIONS = 30
-# What may be free, and where the search starts: multiples of the median lengthscales of x and z, and
-# regularisers (that of the rule squared for squared operators). Good on many systems, so that the search has
-# to earn its moves.
+# What may be free: multiples of the median lengthscales of x and z, and regularisers.
 NAMES = ("x", "z", "reg", "reg_prior", "reg_transition", "x carried", "reg carried")
-START = np.log([0.5, 0.3, 2e-2, 1e-3, 1e-5, 1.0, 1.0])
-START_APART = np.log([1.5, 0.3, 3e-3, 5e-4, 1e-5, 0.25, 3e-2])
+# Where the search may start (that of the rule squared for squared operators); it goes on from the best. The
+# first is good where distances vary much, the last where they hardly do, as between images.
+STARTS = np.log(
+    [
+        [1.5, 0.3, 3e-3, 5e-4, 1e-5, 0.25, 3e-2],
+        [0.5, 0.3, 2e-2, 1e-3, 1e-5, 0.5, 2e-2],
+        [1.0, 0.3, 1e-2, 1e-3, 1e-4, 1.0, 1e-2],
+        [2.0, 0.3, 1e-3, 1e-3, 1e-4, 2.0, 1e-3],
+    ]
+)
 # First moves of the search in natural logarithms, and the prior standard deviations of the answer.
 MOVES = np.array([0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0])
 BOUNDS = np.log([1e-9, 10.0])
@@ -133,7 +139,8 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
     from scipy.optimize import minimize
 
     folds = folds_of(task.X, task.Z)
-    free, start = _free(task)
+    free, starts = _free(task)
+    start = starts[0]
     if not folds or not free.any():  # too short to hold anything out, or nothing to choose
         return _apply(task, start)
     scale = np.concatenate(task.Z).std(axis=0)
@@ -158,7 +165,11 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
         moves = float((((u - start[free]) / MOVES[free]) ** 2).sum())
         return np.log(max(loss, 1e-300)) + CAUTION * moves / count
 
-    with one_blas_thread(), progress_bar("choosing the filter", EVALUATIONS) as move:
+    with one_blas_thread(), progress_bar("choosing the filter", len(starts) + EVALUATIONS) as move:
+        first = []
+        for start in starts:  # from which ``error`` counts its moves
+            first.append(error(start[free]))
+        start = starts[int(np.argmin(first))]
         simplex = np.vstack([start[free], start[free] + np.diag(MOVES[free])])
         options = {"maxfev": EVALUATIONS, "initial_simplex": simplex, "xatol": 0.05, "fatol": 1e-4}
         found = minimize(error, start[free], method="Nelder-Mead", options=options)
@@ -178,15 +189,21 @@ def _at(u: Array, free: Array, start: Array) -> Array:
 
 
 def _free(task: FilterTask) -> tuple[Array, Array]:
-    """Which of NAMES are free, and where the search starts."""
-    start = (START_APART if task.apart else START).copy()
-    if task.rule.SQUARED:
-        start[2] *= 2
+    """Which of NAMES are free, and where the search may start, (k, 7)."""
     given = (task.reg, task.reg_prior, task.reg_transition)
     free = np.array([task.tune_x, task.tune_z, *(v is None for v in given), task.apart, task.apart])
-    start[:2][~free[:2]] = 0.0
-    start[2:5] = [s if v is None else np.log(v) for s, v in zip(start[2:5], given, strict=True)]
-    return free, start
+    starts = STARTS.copy()
+    if not task.apart:  # one regression for both
+        starts = STARTS[[1, 0, 2, 3]]
+        starts[:, [0, 2]] = starts[:, [5, 6]]
+        starts[:, 5:] = 0.0
+    if task.rule.SQUARED:
+        starts[:, 2] *= 2
+    starts[:, :2][:, ~free[:2]] = 0.0
+    for j, value in enumerate(given, 2):
+        if value is not None:
+            starts[:, j] = np.log(value)
+    return free, np.array(list(dict.fromkeys(map(tuple, starts))))
 
 
 def _apply(task: FilterTask, values: Array) -> FilterChoice:

@@ -79,14 +79,18 @@ class KernelBayes(Estimator):
     def fit(self, X: Any, Z: Any) -> KernelBayes:
         """Take in pairs: observations ``X`` (n, d) and latent variables ``Z`` (n, k) or (n,)."""
         check_rule(self)
-        represent_x, _ = both_representations(self.representation)
+        represent_x, represent_z = both_representations(self.representation)
         self.X_ = self._fit_rows(X)
         self.encoder_z_, self.Z_, self.flat_z_ = encode_outputs(Z, "Z")
         check_same_rows(self.X_, self.Z_, "X", "Z")
         self.kernel_x_ = resolve_kernel(self.kernel_x, self.X_, self.encoder_x_, "kernel_x")
         self.kernel_z_ = resolve_kernel(self.kernel_z, self.Z_, self.encoder_z_, "kernel_z")
-        if isinstance(represent_x, Neural):  # once, for every prior
-            rng = as_generator(self.random_state)
+        # What the representations cannot take is refused now, though they are first needed with a prior.
+        rng = as_generator(self.random_state)
+        represent_z.fit(self.kernel_z_, self.Z_[:1], 0)
+        if not isinstance(represent_x, Neural):
+            represent_x.fit(self.kernel_x_, self.X_[:1], 0)
+        else:  # trained once, for every prior
             targets = target_features(self.kernel_z_, self.Z_, rng, not self.encoder_z_.categories)
             self.kernel_x_ = represent_x.train(self.X_, targets, random_state=rng)
         self._prepare()

@@ -279,7 +279,7 @@ class KernelBayesFilter(Estimator):
         return self._embedding(states)
 
     def smooth(self, X: Any, initial: Any = None, missing: str = "raise") -> Any:
-        """The distribution of the state at each step given the whole sequence, past and future [NFG16].
+        """The distribution of the state at each step given the whole sequence, past and future [NI16].
 
         Args and result as in :meth:`filter`.
         """

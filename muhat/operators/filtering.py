@@ -1,4 +1,4 @@
-"""The kernel Bayes filter and smoother: predict and condition, on the training points [X22, Alg. 2; NFG16].
+"""The kernel Bayes filter and smoother: predict and condition, on the training points [X22, Alg. 2; NI16].
 
 Everything lives on the states z of the training sequences. A prediction is the kernel sum rule with pairs
 (z_t, z_{t+1}); conditioning on x_t is a Bayes' rule with pairs (x_t, z_t); going back from t+1 to t is the
@@ -125,7 +125,7 @@ class Machine:
         return type(self)(pairs, self.steps, self.rule, reg, self.reg_transition, self.normalize)
 
     def step_back(self, backward: Machine, filtered: State, smoothed: State) -> State:
-        """The smoothed state at t from the filtered one at t and the smoothed one at t + 1 [NFG16]."""
+        """The smoothed state at t from the filtered one at t and the smoothed one at t + 1 [NI16]."""
         G = self.gram_z.dense()
         before, after = G[self.steps.before], G[self.steps.after]
         points = self.gram_z.points

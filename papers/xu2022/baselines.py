@@ -16,7 +16,7 @@ Step = Callable[[np.ndarray], np.ndarray]
 def extended_kalman(
     X: np.ndarray, step: Step, noise: tuple[float, float], spread: float = 50.0
 ) -> np.ndarray:
-    """Means of the extended Kalman filter that knows the dynamics, (T, 2); P₀ = 50 I as the authors have it."""
+    """Means of the extended Kalman filter that knows the dynamics, (T, 2), from P₀ = 50 I."""
     Q, R = noise[0] ** 2 * np.eye(2), noise[1] ** 2 * np.eye(2)
     m, P, out = np.zeros(2), spread * np.eye(2), []
     for t, x in enumerate(X):

@@ -54,7 +54,9 @@ def test_grams_that_cannot_be_cut_or_factored_say_so():
     gram = kronecker(0.9, np)
     with pytest.raises(ValueError, match=r"KroneckerGram cannot be cut: use mh.Exact\(\) or mh.Nystrom"):
         gram.take(ROWS)
-    with pytest.raises(ValueError, match=r"KroneckerGram has no features to work in: pass .*mh.Nystrom\(500\)"):
+    with pytest.raises(
+        ValueError, match=r"KroneckerGram has no features to work in: pass .*mh.Nystrom\(500\)"
+    ):
         gram.factor()
     with pytest.raises(ValueError, match="BlockedGram has no features to work in"):
         GRAMS["blocked"](0.9, np).factor()

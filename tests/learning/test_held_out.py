@@ -87,11 +87,14 @@ class TestChoice:
         assert choice.reg == near[:, 1].max()
         assert choice.score <= held_out.FLAT * choice.path[:, 2].min()
 
-    @pytest.mark.parametrize(("rule", "power"), [("importance", 1), ("deconditional", 1), ("kbr_b", 2), ("kbr_a", 2)])
+    @pytest.mark.parametrize(
+        ("rule", "power"), [("importance", 1), ("deconditional", 1), ("kbr_b", 2), ("kbr_a", 2)]
+    )
     def test_regularisers_scale_with_the_kernel(self, rule, power):
         """The same posterior for c·k: its regulariser is c or, for squared operators, c² times as large."""
         one, many = (
-            choose_bayes(task(rule, kernel_x=c * mh.Gaussian(0.8)), np.random.default_rng(0)) for c in (1.0, 100.0)
+            choose_bayes(task(rule, kernel_x=c * mh.Gaussian(0.8)), np.random.default_rng(0))
+            for c in (1.0, 100.0)
         )
         assert_allclose(many.reg / one.reg, 100.0**power, rtol=1e-9)
         assert_allclose(many.score, one.score, rtol=1e-6)

@@ -112,7 +112,11 @@ class TestFormulas:
     def test_numerator_as_an_embedding(self, method):
         model = mh.DensityRatio(method, KERNEL, 0.05)
         expected = model.fit(NUM, DEN).predict(GRID)
-        for mu in (mh.embed(NUM, KERNEL), mh.embed(NUM, mh.Laplace(3.0)), mh.Embedding(KERNEL, NUM, np.full((1, 60), 1 / 60))):
+        for mu in (
+            mh.embed(NUM, KERNEL),
+            mh.embed(NUM, mh.Laplace(3.0)),
+            mh.Embedding(KERNEL, NUM, np.full((1, 60), 1 / 60)),
+        ):
             assert_allclose(model.fit(mu, DEN).predict(GRID), expected)
 
     def test_weights_of_an_embedding_count(self):
@@ -139,9 +143,7 @@ class TestChoice:
         kernel = stretch(default_kernel(DEN), np.array([best[0]]))
         assert choice.kernel == kernel
         features = kulsif.basis(kernel, NUM, DEN, np.random.default_rng(0))
-        least = LeastSquares(
-            features.features(NUM), np.full(60, 1 / 60), features.features(DEN), target=1.0
-        )
+        least = LeastSquares(features.features(NUM), np.full(60, 1 / 60), features.features(DEN), target=1.0)
         assert_allclose(least.score(choice.reg), choice.score, rtol=1e-5)
 
     def test_what_is_given_is_kept(self):
@@ -212,7 +214,11 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ({"method": "kliep"}, ValueError, "method must be one of 'kulsif', 'ulsif', 'rulsif', got 'kliep'"),
+            (
+                {"method": "kliep"},
+                ValueError,
+                "method must be one of 'kulsif', 'ulsif', 'rulsif', got 'kliep'",
+            ),
             ({"target": 1}, ValueError, "target must be one of 'zero', 'one', got 1"),
             ({"reg": 0.0}, ValueError, "reg must be positive and finite, got 0.0: give η > 0, or None"),
             ({"reg": -1}, ValueError, "reg must be positive"),

@@ -28,6 +28,7 @@ def pairs(n=N, seed=0):
 
 X, Z = pairs()
 QUERY = np.array([[0.5, 0.3], [-1.0, 1.1], [0.0, 0.0]])
+SHIFT = np.array([0.3, 0.0])
 PRIOR = 0.5 * np.random.default_rng(1).standard_normal((40, 1)) + 0.5
 
 
@@ -130,10 +131,10 @@ class TestEveryRule:
         motion = mh.ConditionalMean(mh.Gaussian(0.7), KERNELS["kernel_z"], 1e-4).fit(Z, Z + 0.3)
         moved = motion.push(first.normalize())
         assert_allclose(moved.mean(), first.normalize().mean() + 0.3, atol=0.15)
-        second = model.posterior(QUERY + [0.3, 0.0], moved)
+        second = model.posterior(QUERY + SHIFT, moved)
         assert len(second) == 3
         assert np.isfinite(second.mean()).all()
-        alone = model.posterior(QUERY[[1]] + [0.3, 0.0], moved[1])
+        alone = model.posterior(QUERY[[1]] + SHIFT, moved[1])
         assert_allclose(second.weights[1], alone.weights[0], rtol=1e-8)
 
     def test_every_readout(self, rule):
@@ -152,7 +153,7 @@ class TestFamiliarity:
     @pytest.mark.parametrize("representation", [None, mh.Nystrom(N), mh.Nystrom(10), mh.Fourier(50)])
     def test_says_how_far_an_observation_lies_from_all_pairs(self, representation):
         model = fitted(representation=representation)
-        queries = np.concatenate([X[:1], X[:1] + [0.8, 0.0], [[50.0, 0.0]]])
+        queries = np.array([X[0], X[0] + np.array([0.8, 0.0]), [50.0, 0.0]])
         mu = model.posterior(queries, PRIOR)
         assert isinstance(mu, Posterior)
         expected = KERNELS["kernel_x"](queries, X).max(axis=1)

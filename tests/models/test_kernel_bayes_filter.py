@@ -1,4 +1,4 @@
-"""The kernel Bayes filter as an estimator: whole sequences, one step at a time, missing rows, and back again."""
+"""The kernel Bayes filter as an estimator: whole sequences, one step at a time, and back again."""
 
 import copy
 import pickle
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from filter_cases import GIVEN, KERNEL_X, KERNEL_Z, PLAIN, TEST, DenseFilter, X, Z, rotation
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -15,7 +16,6 @@ from sklearn.exceptions import NotFittedError
 import muhat as mh
 from muhat.models import Filtered
 from muhat.operators.bayes import RULES
-from filter_cases import GIVEN, KERNEL_X, KERNEL_Z, PLAIN, TEST, DenseFilter, X, Z, rotation
 
 N = len(X)
 
@@ -34,7 +34,9 @@ class TestFilter:
 
     def test_normalised_with_ratios_that_shrink_to_one(self):
         got = fitted().filter(TEST)
-        assert_allclose(got.weights, DenseFilter(X, Z, target=1.0, normalize=True).filter(TEST), rtol=1e-6, atol=1e-9)
+        assert_allclose(
+            got.weights, DenseFilter(X, Z, target=1.0, normalize=True).filter(TEST), rtol=1e-6, atol=1e-9
+        )
         assert_allclose(got.weights.sum(axis=1), 1.0)
 
     def test_first_observation_is_conditioned_on_the_initial_embedding_itself(self):
@@ -174,7 +176,9 @@ class TestOnline:
                 assert_allclose(ahead.weights[t], w, rtol=1e-6, atol=1e-10)
         # and what filter does with missing rows
         gap = np.r_[TEST, np.full((4, 2), np.nan)]
-        assert_allclose(ahead.weights, model.filter(gap, missing="predict").weights[-4:], rtol=1e-8, atol=1e-12)
+        assert_allclose(
+            ahead.weights, model.filter(gap, missing="predict").weights[-4:], rtol=1e-8, atol=1e-12
+        )
 
     def test_forecast_is_normalised_and_leaves_the_state(self):
         model = fitted()
@@ -224,9 +228,16 @@ class TestInitial:
         model = mh.KernelBayesFilter(**PLAIN).fit(X, Z)
         w = np.random.default_rng(0).dirichlet(np.ones(N))
         start = mh.Embedding(KERNEL_Z, model.Z_, w)
-        assert_allclose(model.filter(TEST, start).weights, DenseFilter(X, Z).filter(TEST, w), rtol=1e-5, atol=1e-8)
+        assert_allclose(
+            model.filter(TEST, start).weights, DenseFilter(X, Z).filter(TEST, w), rtol=1e-5, atol=1e-8
+        )
         last = model.filter(TEST)[-1]
-        assert_allclose(model.filter(TEST, last).weights, DenseFilter(X, Z).filter(TEST, last.weights), rtol=1e-5, atol=1e-8)
+        assert_allclose(
+            model.filter(TEST, last).weights,
+            DenseFilter(X, Z).filter(TEST, last.weights),
+            rtol=1e-5,
+            atol=1e-8,
+        )
 
     def test_samples_are_projected_onto_the_training_states(self):
         model = fitted()
@@ -345,7 +356,9 @@ class TestTables:
         out = model.filter(frame(query), missing="predict")
         assert_array_equal(np.flatnonzero(~out.observed), [3, 6])
         assert_allclose(out.weights[:3], whole.weights[:3], rtol=1e-9)
-        with pytest.raises(ValueError, match=r'X contains NaN.*2 of 12 rows, first in row 3.*missing="predict"'):
+        with pytest.raises(
+            ValueError, match=r'X contains NaN.*2 of 12 rows, first in row 3.*missing="predict"'
+        ):
             model.filter(frame(query))
 
     def test_lists_of_vectors_of_states(self):
@@ -357,7 +370,9 @@ class TestTables:
 
     def test_categories_of_states(self):
         z = pd.DataFrame({"side": np.where(Z[:, 1] > 0, "left", "right")})
-        model = mh.KernelBayesFilter(kernel_x=KERNEL_X, kernel_z=mh.Delta(0.1), reg=5e-3, reg_prior=2e-3, reg_transition=1e-3)
+        model = mh.KernelBayesFilter(
+            kernel_x=KERNEL_X, kernel_z=mh.Delta(0.1), reg=5e-3, reg_prior=2e-3, reg_transition=1e-3
+        )
         out = model.fit(X, z).filter(TEST)
         left = out.expect(lambda rows: rows[:, 0] == 0)
         truth = rotation(12, seed=1)[1][:, 1] > 0
@@ -393,7 +408,9 @@ class TestEstimator:
         model.fit(X[:20], Z[:20])
         assert model.state_ is None
         assert model.reg_backward_ is None
-        with pytest.raises(ValueError, match=r"no state to go on from: call filter\(X\) or update\(x\) first"):
+        with pytest.raises(
+            ValueError, match=r"no state to go on from: call filter\(X\) or update\(x\) first"
+        ):
             model.forecast()
 
     def test_not_fitted(self):

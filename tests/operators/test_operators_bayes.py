@@ -207,7 +207,8 @@ class TestRepresentations:
         low = smooth_pairs(representation=mh.Fourier(500))
         reg = 0.05
         expected, got = (
-            RULES[name].posterior_weights(p, smooth_prior(p), p.gram_x.cross(QUERY), reg) for p in (exact, low)
+            RULES[name].posterior_weights(p, smooth_prior(p), p.gram_x.cross(QUERY), reg)
+            for p in (exact, low)
         )
         assert np.abs(got - expected).max() < 0.2 * np.abs(expected).max()
 
