@@ -6,7 +6,7 @@ import pytest
 from docs_pages import PAGES, ROOT
 
 # [S20], [S20, §3], [MU16; F16, eq. (9)], [HR19, Def. 3.3; G15]
-KEY = r"[A-Z]{1,3}\d{2}"
+KEY = r"[A-Z]{1,5}\d{2}"
 CITATION = re.compile(rf"\[({KEY}(?:,[^\];]*)?(?:;\s*{KEY}(?:,[^\];]*)?)*)\]")
 BIBLIOGRAPHY = ROOT / "docs" / "bibliography.md"
 
