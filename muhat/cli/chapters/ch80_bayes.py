@@ -44,9 +44,9 @@ def _posterior(page: Page, rng: np.random.Generator) -> None:
     x = z[:, None] + NOISE * rng.standard_normal((400, 1))
     prior = rng.normal(*PRIOR, (200, 1))
     page.say(
-        f"An instrument was calibrated on {len(z)} values of z spread over its whole range, and showed x. What "
-        f"is measured now is a z of which {len(prior)} earlier ones are known: the prior. From these two samples "
-        "follows the posterior of z given x, without a likelihood function. Here all is Gaussian, and the "
+        f"An instrument was calibrated on {len(z)} values of z spread over its whole range, and showed x. "
+        f"What is measured now is a z of which {len(prior)} earlier ones are known: the prior. From these two "
+        "samples follows the posterior of z given x, without a likelihood function. Here all is Gaussian, and the "
         "exact posterior is known."
     )
     seen = np.array(SEEN)
@@ -99,8 +99,8 @@ def _tracking(page: Page, seed: int, rng: np.random.Generator) -> None:
     )
     page.figure(
         _paths(x, z, states),
-        "One coordinate over time: the truth, the observations, and the filter with its 90% interval; nothing "
-        "is seen in the grey stretch.",
+        "One coordinate over time: the truth, the observations, and the filter with its 90% interval; "
+        "nothing is seen in the grey stretch.",
     )
 
 
