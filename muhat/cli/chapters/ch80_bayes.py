@@ -45,9 +45,9 @@ def _posterior(page: Page, rng: np.random.Generator) -> None:
     prior = rng.normal(*PRIOR, (200, 1))
     page.say(
         f"An instrument was calibrated on {len(z)} values of z spread over its whole range, and showed x. "
-        f"What is measured now is a z of which {len(prior)} earlier ones are known: the prior. From these two "
-        "samples follows the posterior of z given x, without a likelihood function. Here all is Gaussian, and the "
-        "exact posterior is known."
+        f"What is measured now is a z of which {len(prior)} earlier ones are known: the prior. From these "
+        "two samples follows the posterior of z given x, without a likelihood function. Here all is "
+        "Gaussian, and the exact posterior is known."
     )
     seen = np.array(SEEN)
     found = page.run(posterior, x, z, prior, seen[:, None])
