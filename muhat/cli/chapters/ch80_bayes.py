@@ -28,7 +28,7 @@ def posterior(x: np.ndarray, z: np.ndarray, prior: np.ndarray, seen: np.ndarray)
 
 
 def track(known: Sequence, x: np.ndarray) -> tuple[mh.KernelBayesFilter, Filtered]:
-    model = mh.KernelBayesFilter().fit(known.X, known.Z)  # a while in which the state was known, too
+    model = mh.KernelBayesFilter().fit(known.X, known.Z)  # here the state was known, too
     return model, model.filter(x, missing="predict")
 
 
@@ -40,8 +40,8 @@ def run(page: Page, seed: int) -> None:
 
 
 def _posterior(page: Page, rng: np.random.Generator) -> None:
-    z = rng.uniform(-3, 3, 400)
-    x = z[:, None] + NOISE * rng.standard_normal((400, 1))
+    z = rng.uniform(-3, 3, 300)
+    x = z[:, None] + NOISE * rng.standard_normal((300, 1))
     prior = rng.normal(*PRIOR, (200, 1))
     page.say(
         f"An instrument was calibrated on {len(z)} values of z spread over its whole range, and showed x. "
