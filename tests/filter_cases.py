@@ -31,7 +31,7 @@ TEST, TRUTH = rotation(12, seed=1)
 
 
 class DenseFilter:
-    """[X22, Alg. 2] and [NFG16] with n×n matrices, regularisers on the operator scale."""
+    """[X22, Alg. 2] and [NI16] with n×n matrices, regularisers on the operator scale."""
 
     def __init__(self, X, Z, lengths=None, rule="importance", target=0.0, normalize=False, **regs):
         self.X, self.Z, self.rule, self.target, self.normalize = X, Z, rule, target, normalize

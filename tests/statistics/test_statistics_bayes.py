@@ -65,8 +65,13 @@ def test_deconditional_departs_under_noise_and_not_without():
         exact = model.fit(np.sinh(z), z).posterior(np.sinh([[0.8], [-0.5]])).mean()[:, 0]
     assert 0.9 < noisy < 1.1
     np.testing.assert_allclose(exact, [0.8, -0.5], atol=0.05)
-    cme = mh.KernelBayes(**arguments).fit(z + 0.5 * rng.standard_normal((1000, 1)), z)
-    assert abs(cme.posterior([[1.0]]).mean().item() - 0.8) < 0.06
+    # The default rule, whose mean at one n of 1 000 has a standard deviation of about .05.
+    means = []
+    for _ in range(10):
+        z = rng.standard_normal((1000, 1))
+        model = mh.KernelBayes(**arguments).fit(z + 0.5 * rng.standard_normal((1000, 1)), z)
+        means.append(model.posterior([[1.0]]).mean().item())
+    assert abs(np.mean(means) - 0.8) < 0.06
 
 
 @pytest.mark.slow
