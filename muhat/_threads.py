@@ -12,12 +12,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from typing import TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
 # Doubles in one block: a few temporaries of this size stay in a core's cache.
 BLOCK_ELEMENTS = 1 << 15
 _inside = threading.local()
+T = TypeVar("T")
 
 
 @cache
@@ -79,22 +81,23 @@ def row_blocks(n: int, row_elements: int, elements: int = BLOCK_ELEMENTS) -> lis
     return [slice(i, min(i + rows, n)) for i in range(0, n, rows)]
 
 
-def run_blocks(work: Callable[[slice], None], blocks: list[slice]) -> None:
-    """Call ``work`` on every block, in threads when there is more than one block and one core."""
+def run_blocks(work: Callable[[slice], T], blocks: list[slice]) -> list[T]:
+    """``work`` of every block, in their order; in threads when there is more than one block and one core."""
     pool, cores = _pool()
     if len(blocks) == 1 or cores == 1 or getattr(_inside, "flag", False):
-        for block in blocks:
-            work(block)
-        return
+        return [work(block) for block in blocks]
+    done: list[T | None] = [None] * len(blocks)
+    left = iter(enumerate(blocks))  # whoever is free takes the next: blocks and cores need not be alike
 
-    def share(k: int) -> None:
+    def share() -> None:
         _inside.flag = True
         try:
-            for block in blocks[k::cores]:
-                work(block)
+            for k, block in left:
+                done[k] = work(block)
         finally:
             _inside.flag = False
 
     with one_blas_thread():
-        for done in [pool.submit(share, k) for k in range(cores)]:
-            done.result()
+        for future in [pool.submit(share) for _ in range(cores)]:
+            future.result()
+    return cast("list[T]", done)

@@ -70,15 +70,13 @@ def second_moment(Phi: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """``Σᵢ wᵢ φᵢφᵢᵀ``, (p, p), for weights ≥ 0: blocks of the rows that count, each on one core."""
     roots, size = np.sqrt(weights), max(BLOCK_ROWS, -(-len(Phi) // BLOCKS))
     blocks = _threads.row_blocks(len(Phi), 1, size)
-    products = np.empty((len(blocks), Phi.shape[1], Phi.shape[1]))
 
-    def work(rows: slice) -> None:
+    def work(rows: slice) -> np.ndarray:
         kept = np.flatnonzero(roots[rows]) + rows.start
         part = roots[kept, None] * Phi[kept]
-        products[rows.start // size] = part.T @ part
+        return part.T @ part
 
-    _threads.run_blocks(work, blocks)
-    return products.sum(axis=0)  # in their order, so that the answer does not depend on which was first
+    return np.sum(_threads.run_blocks(work, blocks), axis=0)
 
 
 def factor_features(Phi: Array, c: Array) -> Cholesky:

@@ -126,11 +126,11 @@ class Machine:
 
     def step_back(self, backward: Machine, filtered: State, smoothed: State) -> State:
         """The smoothed state at t from the filtered one at t and the smoothed one at t + 1 [NI16]."""
-        G = self.gram_z.dense()
-        before, after = G[self.steps.before], G[self.steps.after]
-        points = self.gram_z.points
-        prior = Prior((before @ filtered.weights)[:, None], points, filtered.weights, before)
-        seen = (after @ smoothed.weights)[:, None]
+        before, after = self.steps.before, self.steps.after
+        values = (self.gram_z @ filtered.weights)[before, None]
+        cross = self.gram_z.dense()[before] if self.rule.ON_PRIOR else None
+        prior = Prior(values, self.gram_z.points, filtered.weights, cross)
+        seen = (self.gram_z @ smoothed.weights)[after, None]
         return backward._settle(filtered, prior, seen, self.steps.before, self).state
 
     def _prior(self, state: State) -> Prior:

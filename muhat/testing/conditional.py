@@ -121,14 +121,13 @@ def interactions(Phi: np.ndarray, Z: np.ndarray, encoder: Encoder) -> np.ndarray
 def product_forms(Phi: np.ndarray, Psi: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, float, float]:
     """``wᵀMw`` for every row w of ``W`` (B, n), with ``M = ΦΦᵀ ∘ ΨΨᵀ``; and ``tr M`` and ``‖M‖²``."""
     n = len(Phi)
-    parts: list[tuple[np.ndarray, float]] = []
     trace = float(((Phi**2).sum(axis=1) * (Psi**2).sum(axis=1)).sum())
 
-    def work(rows: slice) -> None:
+    def work(rows: slice) -> tuple[np.ndarray, float]:
         M = (Phi[rows] @ Phi.T) * (Psi[rows] @ Psi.T)
-        parts.append((((W @ M.T) * W[:, rows]).sum(axis=1), float(np.vdot(M, M))))
+        return ((W @ M.T) * W[:, rows]).sum(axis=1), float(np.vdot(M, M))
 
-    _threads.run_blocks(work, _threads.row_blocks(n, n, BLOCK_ELEMENTS // 2))
+    parts = _threads.run_blocks(work, _threads.row_blocks(n, n, BLOCK_ELEMENTS // 2))
     return np.sum([p[0] for p in parts], axis=0), trace, float(sum(p[1] for p in parts))
 
 

@@ -136,11 +136,10 @@ def quadratic_forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Form
     V = np.ascontiguousarray(V, dtype=dtype)
     centre = _centres(kernels, Z)
     # Strips of rows against the columns from the strip on: each pair once.
-    height = max(32, min(512, BLOCK_ELEMENTS // N))
+    height = max(32, min(512, BLOCK_ELEMENTS // N, N // 8))
     strips = [slice(i, min(i + height, N)) for i in range(0, N, height)]
-    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
-    def work(strip: slice) -> None:
+    def work(strip: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         blocks = kernel_blocks(kernels, Z[strip], Z[strip.start :], dtype)
         h = strip.stop - strip.start
         upper = np.triu(np.ones((h, h), dtype=bool), 1)
@@ -157,9 +156,9 @@ def quadratic_forms(kernels: list[Kernel], Z: np.ndarray, V: np.ndarray) -> Form
             sums[k, strip] = K.sum(axis=1)
             sums[k, strip.start :] += K.sum(axis=0)
             squares[k] = np.vdot(K, K)
-        parts.append((values, sums, squares))
+        return values, sums, squares
 
-    _threads.run_blocks(work, strips)
+    parts = _threads.run_blocks(work, strips)
     values, sums, squares = (np.sum([p[i] for p in parts], axis=0) for i in range(3))
     # Put the constants back: Σ_{i≠j} vᵢvⱼ = (Σv)² − Σv².
     pairs = V.sum(axis=1, dtype=np.float64) ** 2 - np.einsum("bi,bi->b", V, V, dtype=np.float64)

@@ -22,9 +22,8 @@ def cross_moments(
     shift_x, shift_y = shifts = [_row_part(k, Z) for k, Z in ((kernel_x, X), (kernel_y, Y))]
     height = max(16, min(256, BLOCK_ELEMENTS // (4 * n)))
     strips = [slice(i, min(i + height, n)) for i in range(0, n, height)]
-    parts: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def work(strip: slice) -> None:
+    def work(strip: slice) -> tuple[np.ndarray, np.ndarray]:
         h = strip.stop - strip.start
         sums, rows = np.empty(3), np.zeros((2, n))
         K, L = (
@@ -39,9 +38,9 @@ def cross_moments(
             rows[i, strip] = M.sum(axis=1)
             rows[i, strip.start :] += M.sum(axis=0)
         sums[:] = np.vdot(K, L), np.vdot(K, K), np.vdot(L, L)
-        parts.append((2 * sums, rows))
+        return 2 * sums, rows
 
-    _threads.run_blocks(work, strips)
+    parts = _threads.run_blocks(work, strips)
     product, square_x, square_y = np.sum([p[0] for p in parts], axis=0)
     rows = np.sum([p[1] for p in parts], axis=0)
     diag_x = np.asarray(kernel_x.diag(X), dtype=np.float64) - 2 * shift_x
@@ -75,14 +74,12 @@ def hadamard_forms(
 
         _threads.run_blocks(row_means, _threads.row_blocks(len(Z), len(Z)))
         means.append(mean)
-    out: list[np.ndarray] = []
 
-    def work(rows: slice) -> None:
+    def work(rows: slice) -> np.ndarray:
         blocks = []
         for kernel, Z, mean in ((kernel_x, X, means[0]), (kernel_y, Y, means[1])):
             block = kernel._plan(Z[rows], Z, np)(slice(None))
             blocks.append(block - mean - mean[rows, None] + mean.mean())
-        out.append(((W @ (blocks[0] * blocks[1]).T) * W[:, rows]).sum(axis=1))
+        return ((W @ (blocks[0] * blocks[1]).T) * W[:, rows]).sum(axis=1)
 
-    _threads.run_blocks(work, _threads.row_blocks(len(X), len(X), BLOCK_ELEMENTS // 4))
-    return np.sum(out, axis=0)
+    return np.sum(_threads.run_blocks(work, _threads.row_blocks(len(X), len(X), BLOCK_ELEMENTS // 4)), axis=0)
