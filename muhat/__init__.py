@@ -23,6 +23,7 @@ from muhat.kernels import (
 from muhat.learning import learn_kernel, sample_kernel
 from muhat.models import (
     BayesianEmbedding,
+    ConditionalDensity,
     ConditionalMean,
     DensityRatio,
     KernelBayes,
@@ -36,6 +37,7 @@ _threads.find_blas()  # now, when all BLAS libraries are loaded, and not in the 
 __all__ = [
     "BayesianEmbedding",
     "Cauchy",
+    "ConditionalDensity",
     "ConditionalMean",
     "Delta",
     "Density",

@@ -157,6 +157,22 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
     return int(value)
 
 
+def check_levels(q: Any, name: str) -> np.ndarray:
+    """One or several levels in [0, 1] as a vector."""
+    levels = np.atleast_1d(np.asarray(q))
+    if levels.dtype.kind not in "iuf" or levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
+        raise ValueError(f"{name} must be levels between 0 and 1, got {q!r}.")
+    return levels
+
+
+def check_share(value: Any, name: str, remedy: str) -> float:
+    """A number above 0 and below 1."""
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not 0 < float(value) < 1:
+        raise ValueError(f"{name} must be a number between 0 and 1, got {value!r}: {remedy}.")
+    return float(value)
+
+
 def check_choice(value: Any, name: str, choices: tuple[Any, ...]) -> None:
     """Raise unless ``value`` is one of ``choices``."""
     if value not in choices:

@@ -23,7 +23,7 @@ from muhat._files import whole_file
 from muhat._linalg import Cholesky
 from muhat._tables import Encoder
 from muhat._version import __version__
-from muhat.embedding import Density, Embedding, Reference
+from muhat.embedding import Density, Embedding, Mixture, Reference
 from muhat.gram import (
     BlockedGram,
     Convolutional,
@@ -39,13 +39,16 @@ from muhat.gram import (
     Training,
 )
 from muhat.kernels.base import Kernel
+from muhat.learning.density import DensityChoice
 from muhat.learning.filtering import FilterChoice
 from muhat.learning.held_out import BayesChoice
 from muhat.learning.learn_kernel import LearnedKernel
 from muhat.learning.leave_one_out import LeaveOneOut
+from muhat.learning.residuals import Regression, Standard
 from muhat.models import (
     BayesianEmbedding,
     BayesianWitness,
+    ConditionalDensity,
     ConditionalMean,
     DensityRatio,
     Filtered,
@@ -64,10 +67,12 @@ _OTHERS = (
     BayesianWitness,
     BlockedGram,
     Cholesky,
+    ConditionalDensity,
     ConditionalMean,
     Convolutional,
     DenseGram,
     Density,
+    DensityChoice,
     DensityRatio,
     Embedding,
     Encoder,
@@ -83,12 +88,15 @@ _OTHERS = (
     LearnedKernel,
     LeaveOneOut,
     LowRankGram,
+    Mixture,
     Neural,
     Nystrom,
     Perceptron,
     Posterior,
     RatioChoice,
     Reference,
+    Regression,
+    Standard,
     Training,
 )
 

@@ -1,7 +1,8 @@
 """Times and memory of a workload's contestants, each in fresh processes.
 
 Cold and memory: the first call in a process of its own, after the imports and the data. Warm: all
-contestants in turn in one process, best of the rounds, so that a busy machine slows them alike.
+contestants in turn in one process, best of the rounds, so that a busy machine slows them alike; what is
+short gets more of them.
 """
 
 from __future__ import annotations
@@ -44,13 +45,15 @@ best = dict.fromkeys({names!r}, float("inf"))
 for name in best:
     contestants[name].prepare()
     contestants[name].run()
-for _ in range({rounds}):
+rounds, start = 0, time.perf_counter()
+while rounds < {rounds} or time.perf_counter() - start < {short}:
+    rounds += 1
     for name in best:
         best[name] = min(best[name], seconds(contestants[name].run))
 print(json.dumps(best))
 """
 )
-_SHORT = 5.0  # seconds: a first call below this is taken several times, in new processes
+_SHORT = 5.0  # seconds: first calls below this are taken several times, and rounds go on for as long
 
 
 @dataclass(frozen=True)
@@ -87,5 +90,7 @@ def contest(workload: str, n: int, rounds: int) -> list[Timing]:
     once = fresh(_NAMES.format(workload=workload, n=n))
     cold = {name: _first_call(workload, n, name, rounds) for name in once}
     again = [name for name in once if not once[name] and "reason" not in cold[name]]
-    warm = fresh(_WARM.format(workload=workload, n=n, names=again, rounds=rounds)) if again else {}
+    warm = (
+        fresh(_WARM.format(workload=workload, n=n, names=again, rounds=rounds, short=_SHORT)) if again else {}
+    )
     return [Timing(workload, n, name, warm=warm.get(name), **cold[name]) for name in once]

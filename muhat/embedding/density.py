@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from muhat._array import Array, namespace
-from muhat._validation import as_rows, check_same_columns
+from muhat._array import Array
 from muhat.embedding.reference import Reference, box_reference
-from muhat.gram import Gram, kernel_matmul
+from muhat.gram import Gram
 from muhat.kernels import Gaussian
 from muhat.kernels.base import Kernel
 
@@ -127,55 +124,3 @@ def stretched(kernel: Gaussian, multiple: float) -> Gaussian:
 def effective_size(weights: Array) -> float:
     """``(Σ|w|)² / Σw²``: how many equal weights say as much."""
     return float(np.abs(weights).sum() ** 2 / (weights**2).sum())
-
-
-@dataclass(frozen=True)
-class Density:
-    """A density reconstructed from an embedding. Call it on points for its values.
-
-    Attributes:
-        kernel: of the reconstruction.
-        reference: ρ.
-        coefficients: β, (M,) or (batch, M).
-        reg: α'.
-        mass: the integral of the raw solution, (batch,) or a number: 1 but for the regularisation.
-        negative: the mass of its negative part, which ``pdf`` clips.
-    """
-
-    kernel: Kernel
-    reference: Reference
-    coefficients: np.ndarray
-    reg: float
-    mass: np.ndarray
-    negative: np.ndarray
-
-    def raw(self, x: Array) -> Array:
-        """The solution ``u`` itself, (n,) or (batch, n): linear in the embedding, maybe negative."""
-        x = as_rows(x, "x")
-        check_same_columns(x, self.reference.points.shape[1], "x", "the embedding's points")
-        return kernel_matmul(self.kernel, x, self.reference.points, self.coefficients.T).T
-
-    def pdf(self, x: Array) -> Array:
-        """The density, (n,) or (batch, n): clipped at 0 and normalised to integrate to 1."""
-        total = self.mass + self.negative
-        return np.maximum(self.raw(x), 0.0) / (total if np.ndim(total) == 0 else total[:, None])
-
-    __call__ = pdf
-
-    def logpdf(self, x: Array) -> Array:
-        """Log density; −inf where the density is 0."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.pdf(x))
-
-
-def reconstruct(kernel: Kernel, reference: Reference, values: Array, reg: float | None, n: float) -> Density:
-    """The density of an embedding with ``values`` at the reference points, (M,) or (batch, M)."""
-    gram = reference.gram(kernel)
-    reg = scheduled_reg(gram, reference, n) if reg is None else reg
-    beta = tikhonov_coefficients(gram, reference.mass, values.T, reg)
-    cell = reference.mass / len(gram)
-    u = gram @ beta
-    mass = u.sum(axis=0) * cell
-    negative = -np.minimum(u, 0.0).sum(axis=0) * cell
-    xp = namespace(beta)
-    return Density(kernel, reference, xp.asarray(beta.T), reg, mass, negative)

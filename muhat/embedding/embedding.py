@@ -16,12 +16,14 @@ from muhat._validation import (
     as_weights,
     check_choice,
     check_count,
+    check_levels,
     check_positive,
     check_same_columns,
 )
-from muhat.embedding.density import Density, box_for, choose_kernel, effective_size, reconstruct
+from muhat.embedding.density import box_for, choose_kernel, effective_size
 from muhat.embedding.herding import herd_ascent, herd_candidates
 from muhat.embedding.quantile import weighted_quantile
+from muhat.embedding.reconstruction import Density, reconstruct
 from muhat.embedding.reference import as_reference
 from muhat.embedding.shrinkage import choose_shrinkage, shrinkage_weights
 from muhat.embedding.simplex import project_simplex
@@ -265,9 +267,7 @@ class Embedding:
             (d,), or (k, d) for several levels; with a leading (batch,) for a batch.
         """
         self._check_numeric("quantile")
-        levels = np.atleast_1d(np.asarray(q))
-        if levels.dtype.kind not in "iuf" or levels.ndim > 1 or not ((levels >= 0) & (levels <= 1)).all():
-            raise ValueError(f"q must be levels between 0 and 1, got {q!r}.")
+        levels = check_levels(q, "q")
         W = np.atleast_2d(np.asarray(self._probabilities("quantile")))
         out = weighted_quantile(np.asarray(self.points), W, levels)
         out = out[:, 0] if np.ndim(q) == 0 else out

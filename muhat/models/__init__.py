@@ -1,6 +1,7 @@
 """Estimators of scikit-learn's shape."""
 
 from muhat.models.bayesian_embedding import BayesianEmbedding, BayesianWitness, witness_posterior
+from muhat.models.conditional_density import ConditionalDensity
 from muhat.models.conditional_mean import ConditionalMean
 from muhat.models.density_ratio import DensityRatio
 from muhat.models.kernel_bayes import KernelBayes
@@ -10,6 +11,7 @@ from muhat.models.posterior import Posterior
 __all__ = [
     "BayesianEmbedding",
     "BayesianWitness",
+    "ConditionalDensity",
     "ConditionalMean",
     "DensityRatio",
     "Filtered",

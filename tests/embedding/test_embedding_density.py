@@ -10,11 +10,11 @@ from muhat.embedding import Reference
 from muhat.embedding.density import (
     detail_kernel,
     effective_size,
-    reconstruct,
     scheduled_reg,
     tikhonov_coefficients,
     top_eigenvalue,
 )
+from muhat.embedding.reconstruction import reconstruct
 from muhat.embedding.reference import as_reference, box_reference
 from muhat.gram import DenseGram, KroneckerGram
 

@@ -1,0 +1,166 @@
+"""Outputs less their regression on x, in units of their spread at x."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muhat._array import Array
+from muhat.gram import Gram
+from muhat.gram.representation import Representation
+from muhat.kernels.base import Kernel
+from muhat.kernels.dot import Linear
+from muhat.kernels.stationary import Gaussian, Laplace, Matern
+from muhat.learning.leave_one_out import LeaveOneOut, choose_conditional
+from muhat.operators.conditional import Groups, conditional_ridge, leave_one_out
+
+# A residual of this share of the typical one counts as none when logarithms are taken.
+LEAST = 0.01
+FEW = 3
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A ridge regression with its kernel and regulariser chosen by leave-one-out.
+
+    Attributes:
+        gram: of the distinct inputs.
+        coefficients: of the functions, (g or p, k), and of the function 1 in the last column.
+        offset: the means of the outputs, (k,), to which the answer returns far from the data.
+        chosen: by what.
+    """
+
+    gram: Gram
+    coefficients: np.ndarray
+    offset: np.ndarray
+    chosen: LeaveOneOut
+
+    def at(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Values (q, k), and the share of each that comes from the data, (q, 1)."""
+        out = np.asarray(self.gram.evaluate(x, self.coefficients))
+        return self.offset + out[:, :-1], out[:, -1:]
+
+
+def regress(
+    X: Array,
+    F: np.ndarray,
+    groups: Groups | None,
+    kernels: list[Kernel],
+    represent: Representation,
+    rng: np.random.Generator,
+) -> tuple[Regression, np.ndarray, np.ndarray]:
+    """The regression of ``F`` (n, k) on ``X``, its leave-one-out residuals, and the share from the data.
+
+    Args:
+        X: (n, d).
+        F: outputs on one scale.
+        groups: of equal rows of X.
+        kernels: families that are tried.
+        represent: of the Gram.
+        rng: for subsets and landmarks.
+    """
+    offset = F.mean(axis=0)
+    tried = [choose_conditional(X, F - offset, k, Linear(), None, True, rng) for k in kernels]
+    best = min(tried, key=lambda t: t.score)
+    inputs = X if groups is None else groups.points
+    gram = represent.gram_of(represent.fit(best.kernel, inputs, rng), inputs)
+    ridge = conditional_ridge(gram, best.reg, groups)
+    both = np.hstack([F - offset, np.ones((len(F), 1))])
+    residual = np.asarray(leave_one_out(ridge, both, groups))
+    fitted = np.asarray(ridge.fit(both if groups is None else groups.mean(both)))
+    return Regression(gram, fitted, offset, best), residual[:, :-1], 1 - residual[:, -1:]
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Location and scale of the outputs given x.
+
+    Attributes:
+        location: regression of the outputs, each over its standard deviation.
+        unit: the standard deviations, (k,).
+        scale: regression of the logarithms of the residuals; None for one spread everywhere.
+        bounds: least and largest logarithm seen, (2, k).
+    """
+
+    location: Regression
+    unit: np.ndarray
+    scale: Regression | None
+    bounds: np.ndarray | None
+
+    def at(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Location and scale at the rows of ``x``, each (q, k)."""
+        mean, share = self.location.at(x)
+        spread = np.ones_like(mean)
+        if self.scale is not None and self.bounds is not None:
+            spread = np.exp(np.clip(self.scale.at(x)[0], *self.bounds))
+        return self.unit * mean, self.unit * _widened(spread, share)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to take the outputs.
+
+    Attributes:
+        standard: location and scale that they are taken by; None as they are.
+        outputs: in these units, (n, k).
+        scales: the units, (n, k).
+    """
+
+    standard: Standard | None
+    outputs: np.ndarray
+    scales: np.ndarray
+
+
+def _widened(spread: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """Where the regression knows less, the spread tends to that of the outputs themselves: one."""
+    return np.sqrt(spread**2 + np.clip(1 - share, 0.0, 1.0) ** 2)
+
+
+def standardize(
+    X: Array,
+    Y: np.ndarray,
+    groups: Groups | None,
+    kernel: Kernel,
+    families: bool,
+    represent: Representation,
+    rng: np.random.Generator,
+) -> list[Way]:
+    """Location alone, and location and scale; nothing where no residuals are left.
+
+    Residuals are those of leave-one-out, so that they are as large as new ones will be.
+
+    Args:
+        X: (n, d).
+        Y: (n, k).
+        groups: of equal rows of X.
+        kernel: on X.
+        families: whether rougher kernels are tried, too.
+        represent: of Grams.
+        rng: for subsets and landmarks.
+    """
+    unit = Y.std(axis=0)
+    unit = np.where(unit > 0, unit, 1.0)
+    kernels = [kernel]
+    # In few columns the function may be rough; in many, which of them matter counts for more.
+    if families and isinstance(kernel, Gaussian) and X.shape[1] <= FEW:
+        kernels += [Matern(1.5, kernel.lengthscale), Laplace(kernel.lengthscale, norm=2)]
+    location, residual, share = regress(X, Y / unit, groups, kernels, represent, rng)
+    typical = np.sqrt((residual**2).mean(axis=0))
+    if not (typical > 0).all():
+        return []
+    alone = Standard(location, unit, None, None)
+    out = [_way(alone, residual, share, np.ones_like(residual))]
+    size = np.abs(residual)
+    logs = np.log(size + LEAST * np.median(size, axis=0) + 1e-12 * typical)
+    scale, rest, _ = regress(X, logs, groups, [kernel], represent, rng)
+    left = logs - rest  # leave-one-out predictions of the logarithms
+    bounds = np.stack([left.min(axis=0), left.max(axis=0)])
+    both = Standard(location, unit, scale, bounds)
+    out.append(_way(both, residual, share, np.exp(left)))
+    return out
+
+
+def _way(standard: Standard, residual: np.ndarray, share: np.ndarray, spread: np.ndarray) -> Way:
+    spread = _widened(spread, share)
+    return Way(standard, residual / spread, standard.unit * spread)

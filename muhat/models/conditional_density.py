@@ -1,0 +1,492 @@
+"""The density of y given x as an estimator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from muhat._array import Array
+from muhat._tables import Encoder
+from muhat._validation import (
+    as_generator,
+    as_rows,
+    check_choice,
+    check_count,
+    check_positive,
+    check_same_columns,
+    check_same_rows,
+    check_share,
+)
+from muhat.embedding import Density, Embedding, Mixture, Reference
+from muhat.embedding.density import SCHEDULE, scheduled_reg
+from muhat.embedding.reference import GRID, KINDS, SOBOL, as_reference, box_reference
+from muhat.embedding.simplex import project_simplex
+from muhat.gram import as_representation
+from muhat.gram.representation import Representation
+from muhat.kernels.base import Kernel
+from muhat.kernels.default import resolve_kernel
+from muhat.kernels.stationary import Gaussian
+from muhat.learning.density import (
+    FINEST,
+    DensityChoice,
+    DensityTask,
+    box_about,
+    choose_density,
+    default_output_kernel,
+    grid_size,
+    kernel_width,
+    on_grid,
+)
+from muhat.learning.leave_one_out import stretch
+from muhat.learning.residuals import Way, standardize
+from muhat.models.base import Estimator, encode_outputs
+from muhat.models.posterior import familiarity
+from muhat.operators.conditional import group_rows
+from muhat.operators.density import DensityOperator
+
+
+def _input_kernel(way: Way, ways: list[Way], kernel: Kernel) -> tuple[Kernel, bool]:
+    """Where the search of the kernel of x starts, and whether it already tells the columns apart.
+
+    For the outputs themselves that of their regression, for residuals that of their spread.
+    """
+    last = ways[-1].standard
+    if last is None or last.scale is None:
+        return kernel, False
+    found = (last.location if way.standard is None else last.scale).chosen.kernel
+    return (found, True) if isinstance(found, type(kernel)) else (kernel, False)
+
+
+class ConditionalDensity(Estimator):
+    """The density of Y given X, by the conditional density operator [S20].
+
+    ``p(·|x) = (Ĉ_ρ + α'I)⁻¹ Ĉ_YX (Ĉ_XX + λI)⁻¹ k(x, ·)``: several modes, several outputs, noise that
+    changes with x. The raw solution may be negative; ``pdf`` clips it and divides by its mass.
+
+    What is not given is learned: by the leave-one-out log density of the training rows. Then the operator is
+    also tried on the outputs less their regression on x, and on these in units of their spread at x, and
+    the best of the three is kept: where y is all but a function of x, its residuals have a density that is
+    far easier to find.
+
+    Args:
+        kernel_x: k on the inputs: a kernel, ``"median"``, or None (``"learn"``).
+        kernel_y: on the outputs, a kernel that is a density, ``"median"``, or None (``"learn"``).
+        reg_x: λ, ``"schedule"`` for n^(-0.45), or None (``"learn"``).
+        reg_y: α', ``"schedule"`` for that of [S20, Cor. 3.4], or None (``"learn"``).
+        reference: where densities are reconstructed: ``"grid"``, ``"sobol"`` or ``"random"`` points in a
+            box, points (M, k), or a list of axes of a grid. None for a grid in up to four dimensions, a
+            Sobol sequence beyond.
+        random_state: seed.
+        box: opposite corners ``(lower, upper)`` of the box; None for one about the outputs.
+        size: points along each axis of a grid, or points in all.
+        mass: of reference points of your own, V; the volume of their box by default.
+        grow: whether the box widens to hold every y, those of ``fit`` and those that are asked for. Else
+            the density is 0 outside it.
+        standardize: whether the operator is applied to residuals in units of their spread. None for what is
+            best, if everything is learned; else to the outputs themselves.
+        background: the share of a uniform density on the box, which keeps log densities finite. None to
+            learn it, or 0 where nothing is learned.
+        calibration: the share of rows that ``fit`` leaves out to calibrate ``interval``: then it covers a
+            new y with at least its level, whatever the distribution (split conformal prediction).
+        representation: how the Gram of x is held, e.g. ``mh.Nystrom(500)``; exact by default.
+        memory: gigabytes that a fit may take; more is refused before anything is made.
+
+    Attributes:
+        kernel_x_, kernel_y_, reg_x_, reg_y_, background_, reference_: in use.
+        selection_: what the search tried and found, or None.
+        standard_: location and scale of the outputs given x, or None.
+        calibration_: scores of the rows left out, (m, k), in order; or None.
+    """
+
+    _prepared: ClassVar[tuple[str, ...]] = ("_operator",)
+
+    def __init__(
+        self,
+        kernel_x: Any = None,
+        kernel_y: Any = None,
+        reg_x: Any = None,
+        reg_y: Any = None,
+        reference: Any = None,
+        random_state: Any = 0,
+        *,
+        box: Any = None,
+        size: int | None = None,
+        mass: float | None = None,
+        grow: bool = False,
+        standardize: bool | None = None,
+        background: float | None = None,
+        calibration: float | None = None,
+        representation: Representation | None = None,
+        memory: float = 4.0,
+    ) -> None:
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
+        self.reg_x = reg_x
+        self.reg_y = reg_y
+        self.reference = reference
+        self.random_state = random_state
+        self.box = box
+        self.size = size
+        self.mass = mass
+        self.grow = grow
+        self.standardize = standardize
+        self.background = background
+        self.calibration = calibration
+        self.representation = representation
+        self.memory = memory
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, Y: Any) -> ConditionalDensity:
+        """Learn from pairs: ``X`` (n, d) and ``Y`` (n, k) or (n,), which must be numbers."""
+        rng = as_generator(self.random_state)
+        self._check_arguments()
+        A = self._fit_rows(X, 5)
+        self.encoder_y_, B, self.flat_y_ = encode_outputs(Y)
+        if self.encoder_y_.categories:
+            raise ValueError(
+                "Y has categories, which have no density: use mh.ConditionalMean, whose expect(f, x) gives "
+                "their probabilities."
+            )
+        check_same_rows(A, B, "X", "Y")
+        B = np.asarray(B, dtype=np.float64)
+        constant = np.flatnonzero(np.ptp(B, axis=0) == 0)
+        if len(constant):
+            raise ValueError(f"Column {constant[0]} of Y is constant, so it has no density: leave it out.")
+        held = None
+        if self.calibration is not None:
+            share = check_share(self.calibration, "calibration", "give e.g. 0.25 of the rows")
+            order = rng.permutation(len(A))
+            count = int(np.ceil(share * len(A)))
+            if len(A) - count < 5:
+                raise ValueError(
+                    f"calibration={share:g} leaves {len(A) - count} of {len(A)} rows to learn from: give "
+                    "less."
+                )
+            rest = np.sort(order[count:])
+            held = (A[order[:count]], B[order[:count]])
+            A, B = A[rest], B[rest]
+        represent = as_representation(self.representation)
+        self.groups_ = group_rows(A)
+        inputs = A if self.groups_ is None else self.groups_.points
+        self._check_memory(len(inputs), B.shape[1])
+        self._choose(A, B, represent, rng)
+        self.gram_ = represent.gram_of(represent.fit(self.kernel_x_, inputs, rng), inputs)
+        self._prepare()
+        self.calibration_ = None
+        if held is not None:
+            levels = self._densities(held[0]).paired_cdf(held[1])
+            self.calibration_ = np.sort(np.abs(levels - 0.5), axis=0)
+        return self
+
+    def _check_arguments(self) -> None:
+        for name in ("kernel_x", "kernel_y"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(value, name, ("median", "learn"))
+            elif value is not None and not isinstance(value, Kernel):
+                raise TypeError(f'{name} must be a kernel, "median" or "learn", got {value!r}.')
+        for name in ("reg_x", "reg_y"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(value, name, ("schedule", "learn"))
+            elif value is not None:
+                check_positive(value, name, 'give a number > 0, "schedule" or "learn"', scalar=True)
+        if isinstance(self.reference, str):
+            check_choice(self.reference, "reference", KINDS)
+        if self.size is not None:
+            check_count(self.size, "size", 2)
+        if self.background is not None and self.background != 0:
+            check_share(self.background, "background", "give e.g. 0.01")
+        check_positive(self.memory, "memory", "give gigabytes", scalar=True)
+
+    def _choose(self, A: Array, B: np.ndarray, represent: Representation, rng: np.random.Generator) -> None:
+        """Kernels, regularisers, the way to take the outputs, and the reference."""
+        kernel, tune_x = self._given(self.kernel_x)
+        tune_y = self._given(self.kernel_y)[1]
+        kernel_x = resolve_kernel(kernel, A, self.encoder_x_, "kernel_x")
+        reg_x, reg_y = (None if v == "learn" else v for v in (self.reg_x, self.reg_y))
+        learn = tune_x or tune_y or reg_x is None or reg_y is None
+        if reg_x == "schedule":
+            reg_x = float(np.asarray(kernel_x.diag(A)).mean()) * len(B) ** (-SCHEDULE / 2)
+        ways = self._ways(
+            A, B, kernel_x, tune_x and tune_y and reg_x is None and reg_y is None, represent, rng
+        )
+        background = self.background if self.background is not None or learn else 0.0
+        tasks = []
+        for way in ways:
+            first, relevant = _input_kernel(way, ways, kernel_x)
+            scheduled = 1.0 if reg_y == "schedule" else reg_y
+            output = self._output_kernel(way.outputs)
+            task = DensityTask(A, way.outputs, first, output, tune_x, tune_y, reg_x, scheduled, background)
+            tasks.append(replace(task, relevant=relevant))
+        self.selection_: DensityChoice | None = None
+        way, kernel_y, alpha = ways[0], tasks[0].kernel_y, reg_y
+        self.kernel_x_, self.reg_x_, self.background_ = kernel_x, reg_x, background
+        if learn or len(ways) > 1:
+            way, chosen = choose_density(tasks, ways, int(rng.integers(2**32)))
+            self.kernel_x_, self.reg_x_, self.background_ = chosen.kernel_x, chosen.reg_x, chosen.background
+            self.selection_, kernel_y, alpha = chosen, chosen.kernel_y, chosen.reg_y
+            if tune_y and len(chosen.rows) < len(B):
+                # Found at the size of a subset; the width that n rows can show carries it to all.
+                part, full = (default_output_kernel(T) for T in (way.outputs[chosen.rows], way.outputs))
+                kernel_y = stretch(kernel_y, np.asarray(full.lengthscale) / np.asarray(part.lengthscale))
+        self.standard_, self.T_ = way.standard, way.outputs
+        self.reference_ = self._make_reference(kernel_y, rng)
+        self.kernel_y_ = on_grid(kernel_y, tune_y, self.reference_, self.T_)
+        if reg_y == "schedule":
+            alpha = scheduled_reg(self.reference_.gram(self.kernel_y_), self.reference_, len(B))
+        self.reg_y_ = float(alpha)  # type: ignore[arg-type]
+
+    @staticmethod
+    def _given(kernel: Any) -> tuple[Kernel | None, bool]:
+        """The kernel that an argument names, and whether it is to be learned."""
+        if isinstance(kernel, str):
+            return (Gaussian("median"), False) if kernel == "median" else (None, True)
+        return kernel, kernel is None
+
+    def _ways(
+        self,
+        A: Array,
+        B: np.ndarray,
+        kernel_x: Kernel,
+        free: bool,
+        represent: Representation,
+        rng: np.random.Generator,
+    ) -> list[Way]:
+        """The ways to take the outputs that are to be tried."""
+        ways = [] if self.standardize else [Way(None, B, np.ones_like(B))]
+        if self.standardize or (self.standardize is None and free and self._free_reference):
+            found = standardize(A, B, self.groups_, kernel_x, self._given(self.kernel_x)[1], represent, rng)
+            ways += found[1:] if self.standardize else found
+        if not ways:
+            raise ValueError(
+                "Y is a function of X without any noise, so its residuals have no density: pass "
+                "standardize=False."
+            )
+        return ways
+
+    @property
+    def _free_reference(self) -> bool:
+        """Whether the reference follows the outputs, in whatever units they are taken."""
+        return self.box is None and (self.reference is None or isinstance(self.reference, str))
+
+    def _output_kernel(self, T: np.ndarray) -> Kernel:
+        given, tune = self._given(self.kernel_y)
+        if tune:
+            return default_output_kernel(T)
+        kernel = resolve_kernel(given, T, None, "kernel_y")
+        if not kernel.is_density(T.shape[1]):
+            raise ValueError(
+                f"kernel_y={kernel!r} is not a density on {T.shape[1]} columns: use e.g. mh.Gaussian, "
+                "mh.Laplace or mh.Matern."
+            )
+        return kernel
+
+    def _make_reference(self, kernel: Kernel, rng: np.random.Generator) -> Reference:
+        T, k = self.T_, self.T_.shape[1]
+        if self.reference is not None and not isinstance(self.reference, str):
+            return as_reference(self.reference, self.mass, k)
+        if self.mass is not None:
+            raise ValueError("mass is that of your own reference points: give reference, too, or neither.")
+        width = kernel_width(kernel, T)
+        if self.box is None:
+            lower, upper = box_about(T, width)
+        else:
+            lower, upper = self._given_box(k)
+            outside = int((~((lower <= T) & (upper >= T)).all(axis=1)).sum())
+            if outside and self.grow:
+                lower, upper = np.minimum(lower, T.min(axis=0)), np.maximum(upper, T.max(axis=0))
+            elif outside:
+                raise ValueError(
+                    f"{outside} of {len(T)} outputs lie outside the box: give a wider one, or grow=True."
+                )
+        size = self.size
+        if size is None and self.reference in (None, "grid"):
+            size = grid_size(lower, upper, width)
+        return box_reference(lower, upper, width, self.reference, size, rng)
+
+    def _given_box(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        try:
+            lower, upper = (np.broadcast_to(np.asarray(c, dtype=float), (k,)) for c in self.box)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"box must be two corners (lower, upper) of {k} numbers, got {self.box!r}."
+            ) from error
+        if not (np.isfinite([lower, upper]).all() and (lower < upper).all()):
+            raise ValueError(f"box must have lower < upper in every column, got {self.box!r}.")
+        return lower, upper
+
+    def _check_memory(self, g: int, k: int) -> None:
+        """Refuse what a dense Gram of x, that of the reference and values at its points would need."""
+        if isinstance(self.reference, str) or self.reference is None:
+            grid = self.reference == "grid" or (self.reference is None and k in FINEST)
+            M = float(self.size or GRID.get(k, 2)) ** k if grid else float(self.size or SOBOL)
+        else:
+            grid, M = False, float(len(as_reference(self.reference, self.mass, k).points))
+        inputs = float(g) ** 2 if self.representation is None else 0.0
+        gram = 0.0 if grid and k > 1 else M**2
+        needed = 8 * (inputs + gram + min(g * M, 1 << 25)) / 1e9
+        if needed > self.memory:
+            raise MemoryError(
+                f"This fit needs about {needed:.2g} GB for {g:,} distinct inputs and {M:,.0f} reference "
+                f"points, more than memory={self.memory:g}: pass representation=mh.Nystrom(500), a smaller "
+                "size, or more memory."
+            )
+
+    def _prepare(self) -> None:
+        self._operator = DensityOperator(
+            self.gram_,
+            self.groups_,
+            self.T_,
+            self.kernel_y_,
+            self.reference_,
+            float(self.reg_x_),  # type: ignore[arg-type]
+            self.reg_y_,
+        )
+
+    # -- densities ---------------------------------------------------------------------------------
+
+    def density(self, x: Any) -> Density:
+        """The densities of Y given each row of ``x`` (q, d): a batch, with all its readouts.
+
+        Its ``familiarity`` says how close each row is to a training row, from 1 for a copy to 0: there the
+        answer is the marginal density of Y.
+        """
+        return self._densities(self._rows(x, "x"))
+
+    def _densities(self, x: Array) -> Density:
+        location, scale = (None, None) if self.standard_ is None else self.standard_.at(x)
+        return self._operator.density(
+            x,
+            background=self.background_,
+            bounded=True,
+            location=location,
+            scale=scale,
+            familiarity=familiarity(self.gram_, x, self.gram_.cross(x)),
+        )
+
+    def at(self, mu: Any) -> Mixture:
+        """The density of Y where X is uncertain: distributed as ``mu``, an embedding or samples (m, d)."""
+        check_is_fitted(self)
+        if isinstance(mu, Embedding):
+            if mu.is_batch:
+                raise ValueError("mu is a batch of embeddings: take one, e.g. mu[0].")
+            check_same_columns(mu.points, self.n_features_in_, "mu.points", "the X seen in fit")
+            x = self.encoder_x_.recode(mu.points, mu.encoder or Encoder(), "mu")
+            weights = project_simplex(np.asarray(mu.weights))
+        else:
+            x = self._rows(mu, "mu")
+            weights = np.full(len(x), 1 / len(x))
+        kept = np.flatnonzero(weights)
+        return Mixture(self._densities(np.asarray(x)[kept]), weights[kept])
+
+    def raw(self, x: Any, y: Any) -> np.ndarray:
+        """What the operator itself gives, (len(x), len(y)): not clipped, completed or normalised."""
+        A = self._rows(x, "x")
+        location, scale = (None, None) if self.standard_ is None else self.standard_.at(A)
+        return self._operator.density(A, complete=False, location=location, scale=scale).raw(self._outputs(y))
+
+    def pdf(self, x: Any, y: Any) -> np.ndarray:
+        """The density of each row of ``y`` given each row of ``x``, (len(x), len(y))."""
+        B = self._outputs(y)
+        return self._grown(self._rows(x, "x"), B).pdf(B)
+
+    def logpdf(self, x: Any, y: Any) -> np.ndarray:
+        """Log densities, (len(x), len(y))."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.pdf(x, y))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """The mean log density of the pairs."""
+        A, B = self._rows(X), self._outputs(Y)
+        check_same_rows(A, B, "X", "Y")
+        with np.errstate(divide="ignore"):
+            return float(np.log(self._grown(A, B, pairs=True).paired(B)).mean())
+
+    def _outputs(self, y: Any) -> np.ndarray:
+        k = self.T_.shape[1] if hasattr(self, "T_") else 1
+        check_is_fitted(self)
+        if np.ndim(y) == 0 or (k == 1 and np.ndim(y) == 1 and not hasattr(y, "columns")):
+            y = np.asarray(y).reshape(-1, 1)
+        B = self.encoder_y_.transform(y, "y") if self.encoder_y_.names else as_rows(y, "y")
+        check_same_columns(B, k, "y", "the Y seen in fit")
+        return np.asarray(B, dtype=np.float64)
+
+    def _grown(self, x: Array, y: np.ndarray, pairs: bool = False) -> Density:
+        """The densities at ``x``, on a box that holds ``y`` if it may grow."""
+        density = self._densities(x)
+        if not self.grow:
+            return density
+        t = density._standard(y)
+        if pairs and density.location is not None:
+            t = ((y - density.location) / density.scale)[None]
+        lower, upper = self.reference_.box()
+        low, high = (np.minimum(lower, t.min(axis=(0, 1))), np.maximum(upper, t.max(axis=(0, 1))))
+        if (low >= lower).all() and (high <= upper).all():
+            return density
+        return density.grown(low, high)
+
+    # -- readouts ----------------------------------------------------------------------------------
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """``E[Y | x]`` in closed form, (q, k), or (q,) when fitted on a vector; and standard deviations."""
+        density = self.density(X)
+        mean = self._flat(density.mean())
+        return (mean, np.sqrt(self._flat(density.var()))) if return_std else mean
+
+    def var(self, x: Any) -> np.ndarray:
+        """Variances of Y given each row of ``x``, (q, k) or (q,)."""
+        return self._flat(self.density(x).var())
+
+    def cov(self, x: Any) -> np.ndarray:
+        """Covariances of Y given each row of ``x``, (q, k, k)."""
+        return self.density(x).cov()
+
+    def quantile(self, x: Any, q: Any) -> np.ndarray:
+        """Quantiles of each output: (q, k), or (q, m, k) for m levels; without k when fitted on a vector."""
+        return self._flat(self.density(x).quantile(q))
+
+    def interval(self, x: Any, level: float = 0.9) -> np.ndarray:
+        """An interval for each output, (q, k, 2), or (q, 2) when fitted on a vector.
+
+        Between the quantiles (1 ± level)/2; after calibration, between those that held ``level`` of the rows
+        left out (and one more), so that it covers a new y with at least this probability.
+        """
+        level = check_share(level, "level", "give e.g. 0.9")
+        density = self.density(x)
+        if self.calibration_ is None:
+            out = density.interval(level)
+        else:
+            m, k = self.calibration_.shape
+            rank = int(np.ceil((m + 1) * level))
+            q, columns = len(density), []
+            for j in range(k):
+                reach = self.calibration_[rank - 1, j] if rank <= m else 0.5
+                if reach >= 0.5:  # only the whole line is sure
+                    columns.append(np.tile([-np.inf, np.inf], (q, 1)))
+                    continue
+                levels = np.tile([0.5 - reach, 0.5 + reach], (q, 1))
+                columns.append(density._quantile(j, levels))
+            out = np.stack(columns, axis=1)
+        return out[:, 0] if self.flat_y_ else out
+
+    def sample(self, x: Any, n: int = 1, random_state: Any = None) -> np.ndarray:
+        """``n`` draws of Y given each row of ``x``, (q, n, k), or (q, n) when fitted on a vector."""
+        return self._flat(self.density(x).sample(n, random_state))
+
+    def _flat(self, values: np.ndarray) -> np.ndarray:
+        return values[..., 0] if self.flat_y_ else values
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+__all__ = ["ConditionalDensity"]
