@@ -229,15 +229,35 @@ class Density:
             t = (t - location[:, [column]]) / scale[:, [column]]
         return self._squeeze(np.stack([np.interp(a, edges, c) for a, c in zip(t, cumulative, strict=True)]))
 
-    def paired_cdf(self, x: Any) -> np.ndarray:
-        """Of a batch: the probabilities of the i-th density up to the i-th row of ``x``, (batch, k)."""
+    def reach(self, x: Any) -> np.ndarray:
+        """Of a batch: how far out the i-th row of ``x`` lies in the i-th density, (batch, k).
+
+        From 0 at the median to ½ at the ends of the support, ``|F(x) − ½|``; beyond them ½ and the distance
+        in lengths of the support, so that no two points outside are alike.
+        """
         points = self._points(x)
-        t = points if self.location is None else (points - self.location) / self.scale
-        out = np.empty(t.shape)
-        for j in range(t.shape[1]):
-            edges, cumulative = self._cumulative(j)
-            out[:, j] = [np.interp(a, edges, c) for a, c in zip(t[:, j], cumulative, strict=True)]
+        out = np.empty(points.shape)
+        for j in range(points.shape[1]):
+            level = self._paired_cdf(points[:, j], j)
+            low, high = self._quantile(j, np.tile([0.0, 1.0], (len(points), 1))).T
+            beyond = np.maximum(low - points[:, j], points[:, j] - high)
+            out[:, j] = np.where(beyond > 0, 0.5 + beyond / (high - low), np.abs(level - 0.5))
         return out
+
+    def within(self, reach: float, column: int) -> np.ndarray:
+        """The points of one column at most so far out, as intervals, (batch, 2)."""
+        inner = min(reach, 0.5)
+        ends = self._quantile(column, np.tile([0.5 - inner, 0.5 + inner], (self._rows, 1)))
+        if reach <= 0.5:
+            return ends
+        return ends + (reach - 0.5) * (ends[:, 1] - ends[:, 0])[:, None] * np.array([-1.0, 1.0])
+
+    def _paired_cdf(self, values: np.ndarray, column: int) -> np.ndarray:
+        t = values
+        if self.location is not None:
+            t = (values - self.location[:, column]) / self.scale[:, column]  # type: ignore[index]
+        edges, cumulative = self._cumulative(column)
+        return np.array([np.interp(a, edges, c) for a, c in zip(t, cumulative, strict=True)])
 
     def quantile(self, q: Any) -> np.ndarray:
         """Quantiles of each column.
@@ -387,8 +407,9 @@ def _moments(W: np.ndarray, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _increasing(c: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The cumulative probabilities and their edges without the flat stretches, where no quantile lies."""
-    keep = np.append(np.diff(c) > 0, True)
+    """The cumulative probabilities and their edges without flat stretches, where no quantile lies."""
+    rises = np.diff(c) > 0
+    keep = np.append(rises, False) | np.append(False, rises)
     return c[keep], edges[keep]
 
 

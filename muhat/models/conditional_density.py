@@ -178,8 +178,7 @@ class ConditionalDensity(Estimator):
         self._prepare()
         self.calibration_ = None
         if held is not None:
-            levels = self._densities(held[0]).paired_cdf(held[1])
-            self.calibration_ = np.sort(np.abs(levels - 0.5), axis=0)
+            self.calibration_ = np.sort(self._densities(held[0]).reach(held[1]), axis=0)
         return self
 
     def _check_arguments(self) -> None:
@@ -463,15 +462,11 @@ class ConditionalDensity(Estimator):
         else:
             m, k = self.calibration_.shape
             rank = int(np.ceil((m + 1) * level))
-            q, columns = len(density), []
-            for j in range(k):
-                reach = self.calibration_[rank - 1, j] if rank <= m else 0.5
-                if reach >= 0.5:  # only the whole line is sure
-                    columns.append(np.tile([-np.inf, np.inf], (q, 1)))
-                    continue
-                levels = np.tile([0.5 - reach, 0.5 + reach], (q, 1))
-                columns.append(density._quantile(j, levels))
-            out = np.stack(columns, axis=1)
+            if rank > m:  # too few rows for this level: only the whole line is sure
+                out = np.tile([-np.inf, np.inf], (len(density), k, 1))
+            else:
+                reaches = self.calibration_[rank - 1]
+                out = np.stack([density.within(float(r), j) for j, r in enumerate(reaches)], axis=1)
         return out[:, 0] if self.flat_y_ else out
 
     def sample(self, x: Any, n: int = 1, random_state: Any = None) -> np.ndarray:
