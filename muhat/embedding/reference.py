@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -135,15 +135,18 @@ class Spectrum:
         """Λ, (M,)."""
         return reduce(lambda a, b: (a[:, None] * b).reshape(-1), self.values)
 
-    def features(self, Y: np.ndarray) -> np.ndarray:
+    def leading(self, share: float) -> Spectrum:
+        """The same without the eigenvalues of each factor below a share of its largest."""
+        kept = [v > share * v.max() for v in self.values]
+        values = [v[keep] for v, keep in zip(self.values, kept, strict=True)]
+        vectors = [U[:, keep] for U, keep in zip(self.vectors, kept, strict=True)]
+        return replace(self, values=values, vectors=vectors)
+
+    def features(self, Y: np.ndarray, dtype: Any = np.float64) -> np.ndarray:
         """``k(y, z) U`` for every row, (n, M)."""
-        alone = len(self.kernels) == 1
-        columns = [Y] if alone else [Y[:, [j]] for j in range(Y.shape[1])]
-        axes = [
-            np.asarray(k(y, z)) @ U
-            for k, y, z, U in zip(self.kernels, columns, self.points, self.vectors, strict=True)
-        ]
-        return _row_products(axes)
+        columns = [Y] if len(self.kernels) == 1 else [Y[:, [j]] for j in range(Y.shape[1])]
+        parts = zip(self.kernels, columns, self.points, self.vectors, strict=True)
+        return _row_products([(np.asarray(k(y, z)) @ U).astype(dtype) for k, y, z, U in parts])
 
     def back(self, T: np.ndarray) -> np.ndarray:
         """``T Uᵀ`` for ``T`` (n, M): from the eigenbasis to the points."""

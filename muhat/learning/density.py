@@ -74,8 +74,8 @@ def leave_one_out_density(
     own = np.einsum("ij,ji->i", Phi, solved) + rest / n
     # In the eigenbasis of the Gram of the reference points, where the reconstruction is diagonal. Single
     # precision is enough for a score.
-    spectrum = reference.spectrum(kernel)
-    values = spectrum.features(Y).astype(np.float32)
+    spectrum = reference.spectrum(kernel).leading(1e-6)
+    values = spectrum.features(Y, np.float32)
     left = Phi.astype(np.float32) @ (solved.astype(np.float32) @ values)
     left += rest.astype(np.float32)[:, None] * values.mean(axis=0)
     left -= own.astype(np.float32)[:, None] * values
