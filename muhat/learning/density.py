@@ -119,7 +119,8 @@ class DensityChoice:
 class DensityTask:
     """Rows, with what is given and what is free: None, or a ``tune`` flag.
 
-    ``relevant`` says that the lengthscales of ``kernel_x`` already tell which columns matter.
+    ``relevant`` says that the lengthscales of ``kernel_x`` already tell which columns matter, ``share_y``
+    gives α' as a share of the integral of the kernel.
     """
 
     X: np.ndarray
@@ -132,6 +133,7 @@ class DensityTask:
     reg_y: float | None
     background: float | None
     relevant: bool = False
+    share_y: float | None = None
 
     @property
     def columns(self) -> int:
@@ -168,8 +170,15 @@ class Search:
         ahead = 0.0 if task.X.shape[1] > 1 else one
         self.start = np.array([ahead, reg, *[y] * task.columns, alpha])
         self.moves = np.array([*MOVES[:2], *[MOVES[2]] * task.columns, MOVES[3]])
-        given = [task.tune_x, task.reg_x is None, *[task.tune_y] * task.columns, task.reg_y is None]
+        given = [
+            task.tune_x,
+            task.reg_x is None,
+            *[task.tune_y] * task.columns,
+            task.reg_y is None and task.share_y is None,
+        ]
         self.free = np.array(given)
+        if task.share_y is not None:
+            self.start[-1] = np.log(task.share_y)
         if not task.tune_x:
             self.start[0] = 0.0
         if not task.tune_y:

@@ -24,7 +24,7 @@ from muhat.embedding import Density, Embedding, Mixture, Reference
 from muhat.embedding.density import SCHEDULE, scheduled_reg
 from muhat.embedding.reference import GRID, KINDS, SOBOL, as_reference, box_reference
 from muhat.embedding.simplex import project_simplex
-from muhat.gram import as_representation
+from muhat.gram import Features, Neural, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
@@ -170,6 +170,11 @@ class ConditionalDensity(Estimator):
             held = (A[order[:count]], B[order[:count]])
             A, B = A[rest], B[rest]
         represent = as_representation(self.representation)
+        if isinstance(represent, Neural):
+            raise TypeError(
+                "representation=mh.Neural() is not for densities: train it in mh.ConditionalMean, and pass "
+                "representation=mh.Features(model.kernel_x_.features)."
+            )
         self.groups_ = group_rows(A)
         inputs = A if self.groups_ is None else self.groups_.points
         self._check_memory(len(inputs), B.shape[1])
@@ -208,6 +213,8 @@ class ConditionalDensity(Estimator):
         tune_y = self._given(self.kernel_y)[1]
         kernel_x = resolve_kernel(kernel, A, self.encoder_x_, "kernel_x")
         reg_x, reg_y = (None if v == "learn" else v for v in (self.reg_x, self.reg_y))
+        if isinstance(represent, Features):  # the features are the kernel
+            kernel_x, tune_x = represent.fit(kernel_x, A, rng), False
         learn = tune_x or tune_y or reg_x is None or reg_y is None
         if reg_x == "schedule":
             reg_x = float(np.asarray(kernel_x.diag(A)).mean()) * len(B) ** (-SCHEDULE / 2)
@@ -218,10 +225,11 @@ class ConditionalDensity(Estimator):
         tasks = []
         for way in ways:
             first, relevant = _input_kernel(way, ways, kernel_x)
-            scheduled = 1.0 if reg_y == "schedule" else reg_y
             output = self._output_kernel(way.outputs)
-            task = DensityTask(A, way.outputs, first, output, tune_x, tune_y, reg_x, scheduled, background)
-            tasks.append(replace(task, relevant=relevant))
+            # The schedule is a share of the norm of Ĉ_ρ, which is all but the integral of the kernel.
+            share, alpha = (len(B) ** (-SCHEDULE / 2), None) if reg_y == "schedule" else (None, reg_y)
+            task = DensityTask(A, way.outputs, first, output, tune_x, tune_y, reg_x, alpha, background)
+            tasks.append(replace(task, relevant=relevant, share_y=share))
         self.selection_: DensityChoice | None = None
         way, kernel_y, alpha = ways[0], tasks[0].kernel_y, reg_y
         self.kernel_x_, self.reg_x_, self.background_ = kernel_x, reg_x, background
@@ -325,7 +333,8 @@ class ConditionalDensity(Estimator):
             grid = self.reference == "grid" or (self.reference is None and k in FINEST)
             M = float(self.size or GRID.get(k, 2)) ** k if grid else float(self.size or SOBOL)
         else:
-            grid, M = False, float(len(as_reference(self.reference, self.mass, k).points))
+            given = as_reference(self.reference, self.mass, k)
+            grid, M = given.axes is not None, float(len(given.points))
         inputs = float(g) ** 2 if self.representation is None else 0.0
         gram = 0.0 if grid and k > 1 else M**2
         needed = 8 * (inputs + gram + min(g * M, 1 << 25)) / 1e9

@@ -235,6 +235,21 @@ class TestChoices:
         assert model.standard_ is None
         assert model.selection_.score > -1.2
 
+    def test_a_scheduled_regulariser_among_learned_kernels(self):
+        X, Y = fork()
+        model = mh.ConditionalDensity(reg_y="schedule").fit(X, Y)
+        assert model.reg_y_ == pytest.approx(300**-0.45 * float(model.kernel_y_.integral(1)), rel=0.05)
+        assert model.score(*fork(500, 5)) > -1.3
+
+    def test_own_features(self):
+        X, Y = fork()
+        features = mh.Features(lambda x: np.hstack([np.ones_like(x), x, x**2, np.sin(3 * x)]))
+        model = mh.ConditionalDensity(representation=features).fit(X, Y)
+        assert_allclose(model.pdf(X0, GRID).sum(axis=1) * STEP, 1, atol=0.02)
+        assert model.score(*fork(500, 5)) > -1.4
+        with pytest.raises(TypeError, match="is not for densities"):
+            mh.ConditionalDensity(representation=mh.Neural()).fit(X, Y)
+
     def test_learning_beats_the_settings_of_the_paper(self, learned):
         X, Y = fork(500, 5)
         paper = mh.ConditionalDensity("median", "median", "schedule", "schedule", background=0.01)
