@@ -1,12 +1,13 @@
 """Draws the pictures of single pages from what the code of these pages computes.
 
-``python docs/images/pages.py`` runs ``docs/howto/bayes.md`` and ``docs/howto/track.md``, and draws
-``bayes.png``, ``orbit.png`` and ``room.png``.
+``python docs/images/pages.py`` runs ``docs/howto/density.md``, ``docs/howto/bayes.md`` and
+``docs/howto/track.md``, and draws ``density.png``, ``bayes.png``, ``orbit.png`` and ``room.png``.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from make import INDIGO, INK, ORANGE, PALE, plt, save, style  # noqa: E402
 
 import muhat as mh  # noqa: E402
 import muhat.datasets as data  # noqa: E402
+from muhat.embedding import OutsideBox  # noqa: E402
 
 
 def run(page: str) -> dict[str, Any]:
@@ -75,6 +77,40 @@ def bayes(page: dict[str, Any]) -> None:
     right.spines["left"].set_visible(False)
     right.legend(loc="upper left")
     save(figure, HERE / "bayes.png")
+
+
+# -- Conditional densities -----------------------------------------------------------------------
+
+
+def density(page: dict[str, Any]) -> None:
+    x, y, at = np.linspace(0.05, 3.95, 140), np.linspace(-4.6, 4.6, 300), page["at"][:, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OutsideBox)  # the picture is larger than the box
+        values = page["model"].pdf(x[:, None], y)
+        slices = page["model"].pdf(page["at"], y)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained", width_ratios=[1.2, 1])
+    left.pcolormesh(x, y, np.sqrt(values).T, cmap="Purples", shading="nearest", rasterized=True, vmax=1.3)
+    left.scatter(page["X"][:, 0], page["y"], s=5, color=INK, alpha=0.45, lw=0, label="pairs")
+    low, high = page["calibrated"].interval(x[:, None], 0.9).T
+    left.plot(x, low, color=ORANGE, lw=1.6, label="calibrated 90% interval")
+    left.plot(x, high, color=ORANGE, lw=1.6)
+    for value in at:
+        left.axvline(value, color=INK, lw=0.7, ls=(0, (4, 3)))
+    left.set(title="density of y given x", xlabel="x", ylabel="y", ylim=(y[0], y[-1]))
+    left.legend(loc="upper left", handlelength=1.2)
+    exact = data.fork_pdf(at, y)
+    for i in range(len(at)):
+        base = 2.1 * i
+        right.axhline(base, color=INK, lw=0.6, alpha=0.5)
+        right.fill_between(y, base, base + slices[i], color=INDIGO, alpha=0.45, lw=0)
+        right.plot(y, base + slices[i], color=INDIGO, lw=1.5, label="from 500 pairs" if i == 0 else None)
+        right.plot(y, base + exact[i], color=INK, lw=1.2, ls=(0, (4, 3)), label="true" if i == 0 else None)
+    right.set(title="three slices", xlabel="y", xlim=(y[0], y[-1]))
+    right.set_yticks([2.1 * i + 0.1 for i in range(3)], [f"x = {v:g}" for v in at])
+    right.tick_params(axis="y", length=0)
+    right.spines["left"].set_visible(False)
+    right.legend(loc=(0.02, 0.2))
+    save(figure, HERE / "density.png")
 
 
 # -- Tracking ------------------------------------------------------------------------------------
@@ -140,6 +176,7 @@ def room(page: dict[str, Any]) -> None:
 
 def main() -> None:
     style()
+    density(run("density.md"))
     bayes(run("bayes.md"))
     tracked = run("track.md")
     orbit(tracked)

@@ -8,6 +8,7 @@ import typer
 
 from muhat._version import __version__
 from muhat.cli.compare import compare
+from muhat.cli.density import density
 from muhat.cli.depend import depend
 from muhat.cli.discover import discover
 from muhat.cli.tour import tour
@@ -22,6 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("compare")(compare)
+app.command("density")(density)
 app.command("depend")(depend)
 app.command("discover")(discover)
 app.command("tour")(tour)

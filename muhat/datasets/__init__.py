@@ -1,8 +1,9 @@
-"""Small data sets: generators whose truth is known, tables that scikit-learn ships, ozone and dSprites."""
+"""Small data sets: generators whose truth is known, tables that scikit-learn ships, files of the user's."""
 
 from muhat.datasets.base import DataNotFound, Pairs, Table
 from muhat.datasets.daily import daily_load, daily_load_mean, daily_load_sd
 from muhat.datasets.diabetes import diabetes
+from muhat.datasets.donut import donut, donut_pdf
 from muhat.datasets.dsprites import Sprites, dsprites
 from muhat.datasets.fork import fork, fork_mean, fork_pdf, fork_quantile
 from muhat.datasets.gaussian_grid import gaussian_grid
@@ -11,11 +12,16 @@ from muhat.datasets.mixture import gaussian_mixture, gaussian_mixture_pdf
 from muhat.datasets.normal_laplace import normal_and_laplace
 from muhat.datasets.orbit import Sequence, orbit, orbit_step
 from muhat.datasets.ozone import ozone
+from muhat.datasets.parking import parking
 from muhat.datasets.room import room
+from muhat.datasets.terrain import terrain
+from muhat.datasets.traffic import traffic
+from muhat.datasets.uci import Regression, uci_regression
 
 __all__ = [
     "DataNotFound",
     "Pairs",
+    "Regression",
     "Sequence",
     "Sprites",
     "Table",
@@ -23,6 +29,8 @@ __all__ = [
     "daily_load_mean",
     "daily_load_sd",
     "diabetes",
+    "donut",
+    "donut_pdf",
     "dsprites",
     "fork",
     "fork_mean",
@@ -36,5 +44,9 @@ __all__ = [
     "orbit",
     "orbit_step",
     "ozone",
+    "parking",
     "room",
+    "terrain",
+    "traffic",
+    "uci_regression",
 ]

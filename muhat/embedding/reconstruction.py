@@ -50,7 +50,7 @@ class Density:
         bounded: whether the density is 0 outside the box of the reference, where nothing was seen; asking
             there warns.
         familiarity: of conditional densities, the largest kernel correlation of each x with one seen in
-            training, (batch,): from 1 for a copy to 0, where the answer is the marginal of y.
+            training, (batch,): from 1 for a copy to 0, where the answer is as wide as the marginal of y.
     """
 
     kernel: Kernel
@@ -174,7 +174,11 @@ class Density:
     # -- moments -----------------------------------------------------------------------------------
 
     def mean(self) -> np.ndarray:
-        """The mean in closed form, (k,) or (batch, k) [S20, A.2.1; with Σβ divided out, see the errata]."""
+        """The mean in closed form, (k,) or (batch, k) [S20, A.2.1; with Σβ divided out, see the errata].
+
+        The uniform share has no part in moments: it keeps log densities finite, far out where it would
+        outweigh the rest.
+        """
         return self._squeeze(self._moments()[0])
 
     def cov(self) -> np.ndarray:
@@ -197,19 +201,18 @@ class Density:
         flat = np.flatnonzero(np.linalg.eigvalsh(cov)[:, 0] <= 0)
         if len(flat):
             mean[flat], cov[flat] = _moments(self._cells()[flat], Z - centre)
-        lower, upper = self.reference.box()
-        e, middle = self.background, (lower + upper) / 2 - centre
-        if e:  # a mixture with the uniform density on the box
-            apart = mean - middle
-            cov = (1 - e) * cov + e * np.diag((upper - lower) ** 2 / 12)
-            cov = cov + e * (1 - e) * apart[:, :, None] * apart[:, None, :]
-            mean = (1 - e) * mean + e * middle
         mean = mean + centre
         if self.location is not None:
             scale = np.atleast_2d(self.scale)  # type: ignore[arg-type]
             mean = np.atleast_2d(self.location) + scale * mean
             cov = scale[:, :, None] * cov * scale[:, None, :]
         return mean, cov
+
+    def plot(self, labels: Any = None, names: Any = None, level: float = 0.9) -> Any:
+        """A figure of the densities with their intervals; see :func:`muhat.report.density.density`."""
+        from muhat.report.density import density
+
+        return density(self, labels, names, level)
 
     # -- quantiles and draws -----------------------------------------------------------------------
 
@@ -390,6 +393,12 @@ class Mixture:
         """The interval between the quantiles (1 ± level)/2 of each column, (k, 2)."""
         level = check_share(level, "level", "give e.g. 0.9")
         return self.quantile([(1 - level) / 2, (1 + level) / 2]).T
+
+    def plot(self, labels: Any = None, names: Any = None, level: float = 0.9) -> Any:
+        """A figure of the density with its interval."""
+        from muhat.report.density import density
+
+        return density(self, labels, names, level)
 
     def sample(self, n: int, random_state: Any = None) -> np.ndarray:
         """``n`` draws, (n, k)."""

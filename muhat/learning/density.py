@@ -294,7 +294,11 @@ def choose_density(tasks: list[DensityTask], ways: list[Way], random_state: int)
         search = Search(tasks[best], np.random.default_rng(random_state), 1.0, trials[best])
         search.tick = lambda done, text, before=done: move(before + done, text)
         search.run(EVALUATIONS if alone else EVALUATIONS - TRIAL)
-    return ways[best], search.choice()
+    choice = search.choice()
+    units = np.log(ways[best].scales[search.rows]).sum(axis=1).mean()
+    return ways[best], replace(
+        choice, score=choice.score - units, path=choice.path - [*[0.0] * (choice.path.shape[1] - 1), units]
+    )
 
 
 def kernel_width(kernel: Kernel, Y: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from muhat._array import Array
 from muhat._linalg import SingularSystem
 from muhat._progress import progress_bar
 from muhat._threads import one_blas_thread
-from muhat.gram import FeatureKernel, Gram, LowRankGram
+from muhat.gram import DenseGram, FeatureKernel, Gram, LowRankGram
 from muhat.gram.landmarks import kmeanspp_landmarks
 from muhat.gram.nystrom import NystromKernel
 from muhat.kernels.base import Kernel
@@ -23,6 +23,12 @@ from muhat.operators.filtering import Machine, State, Steps, machine, smooth_bac
 # The search works in this many landmarks, on stretches of at most this many steps.
 LANDMARKS = 100
 HELD_OUT = 100
+# Where they leave more than this share of k(x, x) unexplained, as in noisy images, what is good in landmarks
+# need not be good without them. Up to so many rows the importance rule is then searched exactly; longer
+# sequences, and rules whose steps cost more, get more landmarks.
+UNEXPLAINED = 0.1
+EXACT_ROWS = 1000
+MORE_LANDMARKS = 200
 FOLDS = 4
 EVALUATIONS = 30
 # What may be free: multiples of the median lengthscales of x and z, and regularisers.
@@ -37,6 +43,8 @@ STARTS = np.log(
         [2.0, 0.3, 1e-3, 1e-3, 1e-4, 2.0, 1e-3],
     ]
 )
+# Where it may start as well if landmarks do not explain x.
+STARTS_UNEXPLAINED = np.log([[3.0, 1.0, 1e-4, 3e-3, 1e-3, 3.0, 1e-4]])
 # First moves of the search in natural logarithms, and the prior standard deviations of the answer.
 MOVES = np.array([0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0])
 BOUNDS = np.log([1e-9, 10.0])
@@ -146,7 +154,9 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
     scale = np.concatenate(task.Z).std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     path: list[Array] = []
-    landmarks = [[_landmarks(k, A, rng) for k, A in _kernels(task, f)] for f in folds]
+    landmarks = [_both_landmarks(task, f, rng) for f in folds]
+    if any(of_x is None or len(of_x) > LANDMARKS for of_x, _ in landmarks):
+        _, starts = _free(task, unexplained=True)
     # −2 log posterior of a Gaussian error model, up to constants: N log(loss) + ‖moves‖².
     count = scale.size * sum(len(Z) for fold in folds for _, Z in fold.tests)
 
@@ -188,13 +198,13 @@ def _at(u: Array, free: Array, start: Array) -> Array:
     return values
 
 
-def _free(task: FilterTask) -> tuple[Array, Array]:
+def _free(task: FilterTask, unexplained: bool = False) -> tuple[Array, Array]:
     """Which of NAMES are free, and where the search may start, (k, 7)."""
     given = (task.reg, task.reg_prior, task.reg_transition)
     free = np.array([task.tune_x, task.tune_z, *(v is None for v in given), task.apart, task.apart])
-    starts = STARTS.copy()
+    starts = np.vstack([STARTS, STARTS_UNEXPLAINED]) if unexplained else STARTS.copy()
     if not task.apart:  # one regression for both
-        starts = STARTS[[1, 0, 2, 3]]
+        starts[:2] = starts[1::-1].copy()
         starts[:, [0, 2]] = starts[:, [5, 6]]
         starts[:, 5:] = 0.0
     if task.rule.SQUARED:
@@ -227,15 +237,31 @@ def _apply(task: FilterTask, values: Array) -> FilterChoice:
     )
 
 
-def _kernels(task: FilterTask, fold: Fold) -> list[tuple[Kernel, Array]]:
-    return [(task.kernel_x, fold.X), (task.kernel_z, fold.Z)]
+def _both_landmarks(task: FilterTask, fold: Fold, rng: np.random.Generator) -> list[Array | None]:
+    """Landmarks of x and of z; None for x where it is to be exact."""
+    of_x, of_z = (_landmarks(k, A, rng) for k, A in ((task.kernel_x, fold.X), (task.kernel_z, fold.Z)))
+    if unexplained(task.kernel_x, fold.X, of_x) <= UNEXPLAINED:
+        return [of_x, of_z]
+    if task.rule is importance and len(fold.X) <= EXACT_ROWS:
+        return [None, of_z]
+    return [_landmarks(task.kernel_x, fold.X, rng, MORE_LANDMARKS), of_z]
 
 
-def _landmarks(kernel: Kernel, X: Array, rng: np.random.Generator) -> Array:
-    return X if len(X) <= LANDMARKS else kmeanspp_landmarks(X, LANDMARKS, rng, kernel)
+def unexplained(kernel: Kernel, X: Array, landmarks: Array) -> float:
+    """The share of the trace of the Gram matrix of X (n, d) that is not in the span of the landmarks."""
+    if isinstance(kernel, FeatureKernel) or landmarks is X:
+        return 0.0
+    return 1 - float((_gram(kernel, X, landmarks).Phi ** 2).sum() / np.asarray(kernel.diag(X)).sum())
 
 
-def _gram(kernel: Kernel, X: Array, landmarks: Array) -> LowRankGram:
+def _landmarks(kernel: Kernel, X: Array, rng: np.random.Generator, p: int | None = None) -> Array:
+    p = p or LANDMARKS
+    return X if len(X) <= p else kmeanspp_landmarks(X, p, rng, kernel)
+
+
+def _gram(kernel: Kernel, X: Array, landmarks: Array | None) -> Any:
+    if landmarks is None:
+        return DenseGram(None, kernel, X)
     features: Any = kernel if isinstance(kernel, FeatureKernel) else NystromKernel.fit(kernel, landmarks)
     return LowRankGram(features.features(X), features, X)
 
@@ -251,7 +277,7 @@ def machines(
         steps: of the training points.
         grams: of x, of z, and of x as it is carried; None where that is the same.
     """
-    gram_x, gram_z, carried = grams
+    gram_x, gram_z, carried = _hold(grams[0]), grams[1], _hold(grams[2])
     rest = (choice.reg_transition, task.normalize)
     pairs = Pairs(gram_x, gram_z, choice.reg_prior, task.target)
     report = machine(pairs, steps, task.rule, choice.reg, *rest)
@@ -261,8 +287,19 @@ def machines(
     return machine(pairs, steps, task.rule, choice.reg_carried, *rest), report
 
 
+class _HeldGram(DenseGram):
+    """A matrix that steps take parts of: it is made once, and the parts go without points (images, say)."""
+
+    def take(self, rows: Array) -> Gram:
+        return DenseGram(self.K[np.ix_(rows, rows)])
+
+
+def _hold(gram: Any) -> Any:
+    return _HeldGram(gram.K, gram.kernel, gram.points) if type(gram) is DenseGram else gram
+
+
 def _machines(
-    task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array]
+    task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array | None]
 ) -> tuple[Machine, Machine]:
     of_x, of_z = landmarks
     carried = None if choice.kernel_carried is None else _gram(choice.kernel_carried, fold.X, of_x)
@@ -271,7 +308,7 @@ def _machines(
 
 
 def _fold_error(
-    task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array], scale: Array
+    task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array | None], scale: Array
 ) -> float:
     carry, report = _machines(task, choice, fold, landmarks)
     errors = []
@@ -310,7 +347,7 @@ def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Gener
     if not folds:
         return float(regs[2])
     fold = folds[0]
-    landmarks = [_landmarks(k, A, rng) for k, A in _kernels(task, fold)]
+    landmarks = _both_landmarks(task, fold, rng)
     with one_blas_thread():
         forward, report = _machines(task, choice, fold, landmarks)
         errors = np.zeros(len(regs))

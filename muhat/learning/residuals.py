@@ -85,21 +85,25 @@ class Standard:
         location: regression of the outputs, each over its standard deviation.
         unit: the standard deviations, (k,).
         scale: regression of the logarithms of the residuals; None for one spread everywhere.
-        bounds: least and largest logarithm seen, (2, k).
+        bounds: least and largest logarithm seen, (2, k); None likewise.
+        spread: what the answers of ``scale`` are multiplied by, so that residuals have unit variance, (k,).
+        usual: the share of the location that comes from the data, at the training rows.
     """
 
     location: Regression
     unit: np.ndarray
     scale: Regression | None
     bounds: np.ndarray | None
+    spread: np.ndarray
+    usual: float
 
     def at(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
         """Location and scale at the rows of ``x``, each (q, k)."""
         mean, share = self.location.at(x)
-        spread = np.ones_like(mean)
+        spread = np.broadcast_to(self.spread, mean.shape)
         if self.scale is not None and self.bounds is not None:
-            spread = np.exp(np.clip(self.scale.at(x)[0], *self.bounds))
-        return self.unit * mean, self.unit * _widened(spread, share)
+            spread = spread * np.exp(np.clip(self.scale.at(x)[0], *self.bounds))
+        return self.unit * mean, self.unit * _widened(spread, share, self.usual)
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,10 @@ class Way:
     scales: np.ndarray
 
 
-def _widened(spread: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """Where the regression knows less, the spread tends to that of the outputs themselves: one."""
-    return np.sqrt(spread**2 + np.clip(1 - share, 0.0, 1.0) ** 2)
+def _widened(spread: np.ndarray, share: np.ndarray, usual: float) -> np.ndarray:
+    """Where less than usual comes from the data, the spread tends to that of the outputs themselves: one."""
+    lost = np.clip(1 - share / usual, 0.0, 1.0) ** 2
+    return np.sqrt((1 - lost) * spread**2 + lost)
 
 
 def standardize(
@@ -154,18 +159,21 @@ def standardize(
     typical = np.sqrt((residual**2).mean(axis=0))
     if not (typical > 0).all():
         return []
-    alone = Standard(location, unit, None, None)
-    out = [_way(alone, residual, share, np.ones_like(residual))]
+    usual = max(float(share.mean()), 1e-3)
+    alone = Standard(location, unit, None, None, typical, usual)
+    out = [_way(alone, residual, share, np.broadcast_to(typical, residual.shape))]
     size = np.abs(residual)
     logs = np.log(size + LEAST * np.median(size, axis=0) + 1e-12 * typical)
     scale, rest, _ = regress(X, logs, groups, [kernel], represent, rng)
     left = logs - rest  # leave-one-out predictions of the logarithms
     bounds = np.stack([left.min(axis=0), left.max(axis=0)])
-    both = Standard(location, unit, scale, bounds)
-    out.append(_way(both, residual, share, np.exp(left)))
+    spread = np.exp(left)
+    factor = np.sqrt(((residual / spread) ** 2).mean(axis=0))
+    both = Standard(location, unit, scale, bounds, factor, usual)
+    out.append(_way(both, residual, share, factor * spread))
     return out
 
 
 def _way(standard: Standard, residual: np.ndarray, share: np.ndarray, spread: np.ndarray) -> Way:
-    spread = _widened(spread, share)
+    spread = _widened(spread, share, standard.usual)
     return Way(standard, residual / spread, standard.unit * spread)

@@ -19,7 +19,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from html_checks import check_report  # type: ignore[import-not-found]
 
 CHAPTERS = {chapter.__name__.rsplit(".", 1)[1]: chapter for chapter in chapters()}  # type: ignore[attr-defined]
-SLOW = {"ch20_density", "ch40_table", "ch50_representations", "ch70_differences", "ch80_bayes"}
+SLOW = {
+    "ch20_density",
+    "ch35_conditional_density",
+    "ch40_table",
+    "ch50_representations",
+    "ch70_differences",
+    "ch80_bayes",
+}
 RATIO = re.compile(r"\d+\.\d+×")  # times differ from run to run, and nothing else does
 
 

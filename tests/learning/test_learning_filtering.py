@@ -257,3 +257,92 @@ def test_search_works_in_landmarks(monkeypatch):
     assert isinstance(gram, LowRankGram)
     assert gram.Phi.shape[1] <= 12
     assert_allclose(filtering._gram(KERNEL_X, X, X).dense(), KERNEL_X(X), atol=1e-8)
+
+
+class TestUnexplained:
+    """Landmarks do not stand for noisy images: there the search does without them, or with more."""
+
+    rng = np.random.default_rng(5)
+    # Two coordinates that are seen through 400 noisy pixels.
+    IMAGES = np.tanh(Z @ rng.standard_normal((2, 400))) + rng.standard_normal((len(Z), 400))
+
+    @pytest.fixture(autouse=True)
+    def few(self, monkeypatch, quick):
+        monkeypatch.setattr(filtering, "LANDMARKS", 8)
+        monkeypatch.setattr(filtering, "MORE_LANDMARKS", 12)
+
+    def noisy(self, rule="importance", **changes):
+        kernel = mh.Gaussian(30.0)
+        return task(rule, X=[self.IMAGES], kernel_x=kernel, **changes)
+
+    def test_share_is_that_of_the_trace(self):
+        landmarks = self.IMAGES[:8]
+        kernel = mh.Gaussian(30.0)
+        K, A, B = kernel(self.IMAGES), kernel(self.IMAGES, landmarks), kernel(landmarks)
+        rest = np.trace(K - A @ np.linalg.solve(B, A.T)) / np.trace(K)
+        assert rest > filtering.UNEXPLAINED
+        assert_allclose(filtering.unexplained(kernel, self.IMAGES, landmarks), rest, rtol=1e-8)
+        assert filtering.unexplained(kernel, self.IMAGES, self.IMAGES) == 0
+
+    def test_landmarks_that_explain_are_kept_and_nothing_more_is_drawn(self):
+        problem = task(kernel_x=mh.Gaussian(5.0), kernel_z=mh.Gaussian(5.0))
+        fold = folds_of(problem.X, problem.Z)[0]
+        a, b = (np.random.default_rng(1) for _ in range(2))
+        got = filtering._both_landmarks(problem, fold, a)
+        expected = [filtering._landmarks(mh.Gaussian(5.0), A, b) for A in (fold.X, fold.Z)]
+        for x, y in zip(got, expected, strict=True):
+            assert_array_equal(x, y)
+        assert a.random() == b.random()
+
+    @pytest.mark.parametrize(
+        ("rule", "rows", "size"), [("importance", 1000, None), ("importance", 20, 12), ("kbr_b", 1000, 12)]
+    )
+    def test_else_exact_or_more(self, rule, rows, size, monkeypatch):
+        monkeypatch.setattr(filtering, "EXACT_ROWS", rows)
+        problem = self.noisy(rule)
+        fold = folds_of(problem.X, problem.Z)[0]
+        of_x, of_z = filtering._both_landmarks(problem, fold, np.random.default_rng(0))
+        assert (None if of_x is None else len(of_x)) == size
+        assert len(of_z) == 8
+
+    @pytest.mark.parametrize("rule", ["importance", "kbr_b"])
+    def test_exact_is_all_rows_as_landmarks(self, rule):
+        problem = self.noisy(rule, **REGS)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        fold = folds_of(problem.X, problem.Z)[1]
+        errors = [
+            filtering._fold_error(problem, choice, fold, [x, fold.Z], np.ones(2)) for x in (None, fold.X)
+        ]
+        assert_allclose(*errors, rtol=1e-6)
+
+    def test_search_scores_exactly_and_has_one_more_start(self):
+        problem = self.noisy(tune_x=True, tune_z=True)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        assert_allclose(choice.path[:4, :7], filtering.STARTS)
+        assert_allclose(choice.path[4:5, :7], filtering.STARTS_UNEXPLAINED)
+        rng, losses = np.random.default_rng(0), []
+        for fold in folds_of(problem.X, problem.Z):
+            filtering._landmarks(problem.kernel_x, fold.X, rng)  # drawn, and found wanting
+            of_z = filtering._landmarks(KERNEL_Z, fold.Z, rng)
+            losses.append(filtering._fold_error(problem, choice, fold, [fold.X, of_z], Z.std(axis=0)))
+        assert_allclose(choice.score, np.mean(losses), rtol=1e-5)
+
+    def test_other_starts_where_landmarks_explain(self):
+        problem = task(kernel_x=mh.Gaussian(5.0), tune_x=True, tune_z=True)
+        path = choose_filter(problem, np.random.default_rng(0)).path
+        assert not np.isclose(path[:, :7], filtering.STARTS_UNEXPLAINED).all(axis=1).any()
+
+    def test_no_step_makes_the_gram_of_the_images(self):
+
+        class Counted(mh.Gaussian):
+            made = 0
+
+            def __call__(self, A, B=None):
+                Counted.made += B is None
+                return super().__call__(A, B)
+
+        model = mh.KernelBayesFilter(kernel_x=Counted(30.0), kernel_z=KERNEL_Z, **REGS)
+        model.fit(self.IMAGES, Z)
+        Counted.made = 0
+        model.filter(self.IMAGES[:10])
+        assert Counted.made == 0

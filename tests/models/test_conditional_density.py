@@ -95,15 +95,20 @@ class TestMoments:
         assert_allclose(model.cov(X0), second - mean[:, :, None] * mean[:, None], atol=3e-3)
         assert_allclose(model.var(X0), np.diagonal(model.cov(X0), axis1=1, axis2=2))
 
-    def test_background_and_units_enter(self):
+    def test_the_background_is_in_the_density_and_not_in_the_moments(self):
         X, Y = fork()
-        model = mh.ConditionalDensity(standardize=True, background=0.2).fit(X, Y)
-        density = model.density(X0)
-        assert density.background == 0.2
-        assert density.pdf(np.linspace(-4, 4, 101)[:, None]).min() > 0
-        assert np.all(
-            density.var() > mh.ConditionalDensity(standardize=True, background=0.0).fit(X, Y).var(X0)
-        )
+        models = [mh.ConditionalDensity(standardize=True, background=b).fit(X, Y) for b in (0.2, 0.0)]
+        assert models[0].density(X0).background == 0.2
+        assert models[0].pdf(X0, np.linspace(-4, 4, 101)[:, None]).min() > 0
+        assert_allclose(models[0].var(X0), models[1].var(X0), rtol=0.05)
+
+    def test_scores_of_the_search_are_in_units_of_y(self, learned):
+        X, Y = fork()
+        for scale in (1.0, 100.0):
+            model = mh.ConditionalDensity(standardize=True).fit(X, scale * Y[:, 0])
+            assert model.selection_.score + np.log(scale) == pytest.approx(
+                model.score(X, scale * Y[:, 0]) + np.log(scale), abs=0.25
+            )
 
     def test_standard_deviations_come_with_predictions(self, flat):
         mean, sd = flat.predict(X0, return_std=True)
@@ -211,7 +216,8 @@ class TestUncertainInput:
         X, Y = fork()
         model = mh.ConditionalDensity(standardize=True).fit(X, Y)
         samples = np.array([[0.2], [1.8]])
-        assert_allclose(model.at(samples).pdf(GRID), model.pdf(samples, GRID).mean(axis=0))
+        grid = GRID[900:1100]
+        assert_allclose(model.at(samples).pdf(grid), model.pdf(samples, grid).mean(axis=0))
 
     def test_a_batch_is_refused(self, given):
         with pytest.raises(ValueError, match="batch of embeddings: take one"):
@@ -333,7 +339,7 @@ class TestBadInput:
             assert density.familiarity[0] > 0.9
             assert density.familiarity[1] < 0.01
             spread = np.sqrt(density.var()[1, 0])
-            assert spread > 0.8 * fork()[1].std()  # wide: what is known of y at all
+            assert 0.8 < spread / fork()[1].std() < 1.3  # wide: what is known of y at all
 
     @pytest.mark.parametrize(
         ("arguments", "error", "match"),

@@ -111,3 +111,35 @@ def test_the_quick_form_runs(tmp_path, capsys):
     for name in ("figure5_6", "figure3_4"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert "knows the model" in capsys.readouterr().out
+
+
+def test_one_length_is_drawn_by_method_and_several_over_their_length():
+    rows = [
+        {"system": name, "T": T, "seed": seed, "method": method, "error": (1 + seed) * T * 1e-5}
+        for name in images.SYSTEMS
+        for T in (300, 500)
+        for seed in (0, 1)
+        for method in ("IW", "LSTM, dense")
+    ]
+    over = figure5_6.plot(figure5_6.summary(rows)).axes
+    assert [ax.get_xlabel() for ax in over] == ["training steps"] * 2
+    drawn = {bar.get_label(): bar.lines[0].get_xydata() for bar in over[1].containers}
+    np.testing.assert_allclose(drawn["IW"], [[300, 4.5e-3], [500, 7.5e-3]])
+    one = figure5_6.plot(figure5_6.summary([r for r in rows if r["T"] == 500])).axes
+    names = [label.get_text() for label in one[0].get_yticklabels()]
+    at = {names[int(y)]: x for bar in one[0].containers for x, y in bar.lines[0].get_xydata()}
+    assert at == pytest.approx({"IW": 7.5e-3, "LSTM, dense": 7.5e-3})
+
+
+def test_seeds_of_the_report_are_not_those_of_the_trials(tmp_path, monkeypatch):
+    seeds = []
+
+    def one(name, T, seed, methods, quick):
+        seeds.append(seed)
+        return [{"system": name, "T": T, "seed": seed, "method": m, "error": 0.1} for m in methods]
+
+    monkeypatch.setattr(figure5_6, "one", one)
+    monkeypatch.setattr(figure5_6, "pictures", lambda seed: figure5_6.new_figure(1, 1)[0])
+    monkeypatch.setattr(figure5_6, "RUNS", 2)
+    figure5_6.run(tmp_path, seed=3)
+    assert set(seeds) == {figure5_6.FIRST_SEED + 3, figure5_6.FIRST_SEED + 4}
