@@ -10,6 +10,7 @@ import numpy as np
 
 from muhat._linalg import SingularSystem, cholesky
 from muhat._progress import progress_bar
+from muhat._threads import one_blas_thread
 from muhat.embedding import Reference, reference
 from muhat.embedding.density import detail_kernel
 from muhat.embedding.reference import box_reference
@@ -280,7 +281,9 @@ class Search:
 def choose_density(tasks: list[DensityTask], ways: list[Way], random_state: int) -> tuple[Way, DensityChoice]:
     """The way to take the outputs with the best leave-one-out log density, and what was chosen there."""
     alone = len(tasks) == 1
-    with progress_bar("choosing the density", EVALUATIONS + (0 if alone else TRIAL * len(tasks))) as move:
+    steps = EVALUATIONS + (0 if alone else TRIAL * len(tasks))
+    # On small matrices BLAS's threads cost more than they bring, most of all on a busy machine.
+    with one_blas_thread(), progress_bar("choosing the density", steps) as move:
         best, trials, scores, done = 0, [None], [], 0
         if not alone:
             trials = []

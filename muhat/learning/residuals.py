@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muhat._array import Array
+from muhat._threads import one_blas_thread
 from muhat.gram import Gram
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
@@ -63,11 +64,12 @@ def regress(
     """
     offset = F.mean(axis=0)
     some = np.sort(rng.permutation(len(X))[:FAMILY_ROWS])
-    if len(kernels) > 1:  # which family, some of the rows can tell
-        part = (X[some], F[some] - offset)
-        tried = [choose_conditional(*part, k, Linear(), None, True, rng) for k in kernels]
-        kernels = [kernels[int(np.argmin([t.score for t in tried]))]]
-    best = choose_conditional(X, F - offset, kernels[0], Linear(), None, True, rng)
+    with one_blas_thread():
+        if len(kernels) > 1:  # which family, some of the rows can tell
+            part = (X[some], F[some] - offset)
+            tried = [choose_conditional(*part, k, Linear(), None, True, rng) for k in kernels]
+            kernels = [kernels[int(np.argmin([t.score for t in tried]))]]
+        best = choose_conditional(X, F - offset, kernels[0], Linear(), None, True, rng)
     inputs = X if groups is None else groups.points
     gram = represent.gram_of(represent.fit(best.kernel, inputs, rng), inputs)
     ridge = conditional_ridge(gram, best.reg, groups)
