@@ -10,7 +10,7 @@ import numpy as np
 
 from muhat._linalg import SingularSystem, cholesky
 from muhat._progress import progress_bar
-from muhat._threads import one_blas_thread
+from muhat._threads import one_blas_thread, row_blocks, run_blocks
 from muhat.embedding import Reference, reference
 from muhat.embedding.density import detail_kernel
 from muhat.embedding.reference import box_reference
@@ -29,6 +29,8 @@ LANDMARKS = 150
 ROWS = {1: 4000, 2: 2500, 3: 1200}
 GRID = {1: 256, 2: 36, 3: 14, 4: 8}
 EVALUATIONS = 60
+# Rows that a core takes at a time.
+BLOCK_ROWS = 256
 # Each way to take the outputs has so many steps on this part of the rows; the search goes on with the best.
 TRIAL, PART = 20, 0.4
 # Points along each axis of a grid, at most, by dimension; and standard deviations of the output kernel from
@@ -74,19 +76,36 @@ def leave_one_out_density(
     rest = completion(Phi @ solved.sum(axis=1))
     own = np.einsum("ij,ji->i", Phi, solved) + rest / n
     # In the eigenbasis of the Gram of the reference points, where the reconstruction is diagonal. Single
-    # precision is enough for a score.
+    # precision is enough for a score. Rows go in blocks to every core.
     spectrum = reference.spectrum(kernel).leading(1e-6)
-    values = spectrum.features(Y, np.float32)
-    left = Phi.astype(np.float32) @ (solved.astype(np.float32) @ values)
-    left += rest.astype(np.float32)[:, None] * values.mean(axis=0)
-    left -= own.astype(np.float32)[:, None] * values
-    left /= np.maximum(1 - own, 1e-6).astype(np.float32)[:, None]
     scale = 1 / reference.cell
-    left *= (scale / (spectrum.eigenvalues + scale * reg_y) ** 2).astype(np.float32)
-    at_own = np.einsum("ij,ij->i", left, values)
-    left *= spectrum.eigenvalues.astype(np.float32)
-    total = np.maximum(spectrum.back(left), 0.0).sum(axis=1) * reference.cell
-    return np.maximum(at_own, 0.0) / np.maximum(total, 1e-30)
+    invert = (scale / (spectrum.eigenvalues + scale * reg_y) ** 2).astype(np.float32)
+    eigenvalues = spectrum.eigenvalues.astype(np.float32)
+    Phi, solved, rest, own = (A.astype(np.float32) for A in (Phi, solved, rest, own))
+    values = np.empty((n, len(eigenvalues)), dtype=np.float32)
+    blocks = row_blocks(n, 1, BLOCK_ROWS)
+
+    def embed(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        values[rows] = spectrum.features(Y[rows], np.float32)
+        return solved[:, rows] @ values[rows], values[rows].sum(axis=0)
+
+    parts = run_blocks(embed, blocks)
+    coefficients, marginal = (np.sum([part[i] for part in parts], axis=0) for i in range(2))
+    out = np.empty(n)
+
+    def leave_out(rows: slice) -> None:
+        left = Phi[rows] @ coefficients
+        left += rest[rows, None] * (marginal / n)
+        left -= own[rows, None] * values[rows]
+        left /= np.maximum(1 - own[rows], 1e-6)[:, None]
+        left *= invert
+        at_own = np.einsum("ij,ij->i", left, values[rows])
+        left *= eigenvalues
+        total = np.maximum(spectrum.back(left), 0.0).sum(axis=1) * reference.cell
+        out[rows] = np.maximum(at_own, 0.0) / np.maximum(total, 1e-30)
+
+    run_blocks(leave_out, blocks)
+    return out
 
 
 @dataclass(frozen=True)
