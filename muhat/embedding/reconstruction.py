@@ -49,6 +49,8 @@ class Density:
         background: the share of the uniform density.
         bounded: whether the density is 0 outside the box of the reference, where nothing was seen; asking
             there warns.
+        span: corners of a box of points that are asked for without a warning, (2, k): where the scale is
+            small, the reference does not reach as far as the outputs of other x.
         familiarity: of conditional densities, the largest kernel correlation of each x with one seen in
             training, (batch,): from 1 for a copy to 0, where the answer is as wide as the marginal of y.
     """
@@ -63,6 +65,7 @@ class Density:
     scale: np.ndarray | None = None
     background: float = 0.0
     bounded: bool = False
+    span: np.ndarray | None = None
     familiarity: np.ndarray | None = None
 
     @property
@@ -142,7 +145,11 @@ class Density:
         if not self.bounded:
             return out
         inside = self.reference.inside(t)
-        if away := int(np.sum(~inside)):
+        strange = ~inside
+        if self.span is not None and self.location is not None:
+            y = np.atleast_2d(self.location)[:, None] + np.atleast_2d(self.scale)[:, None] * t  # type: ignore[arg-type]
+            strange &= ((y < self.span[0]) | (y > self.span[1])).any(axis=-1)
+        if away := int(strange.sum()):
             warnings.warn(
                 f"{away} of {inside.size} values lie outside the box of the reference, where the density is "
                 "0: give a wider box=(lower, upper), or grow=True.",

@@ -242,6 +242,7 @@ class ConditionalDensity(Estimator):
                 part, full = (default_output_kernel(T) for T in (way.outputs[chosen.rows], way.outputs))
                 kernel_y = stretch(kernel_y, np.asarray(full.lengthscale) / np.asarray(part.lengthscale))
         self.standard_, self.T_ = way.standard, way.outputs
+        self.span_ = np.stack(box_about(B, np.zeros(B.shape[1])))
         self.reference_ = self._make_reference(kernel_y, rng)
         self.kernel_y_ = on_grid(kernel_y, tune_y, self.reference_, self.T_)
         if reg_y == "schedule":
@@ -372,6 +373,7 @@ class ConditionalDensity(Estimator):
             x,
             background=self.background_,
             bounded=True,
+            span=self.span_,
             location=location,
             scale=scale,
             familiarity=familiarity(self.gram_, x, self.gram_.cross(x)),
