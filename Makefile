@@ -26,11 +26,11 @@ run: $(CORE)  ## install and take the tour
 	$(BIN)/muhat tour
 
 test: $(DEV)  ## run every test, the default ones and then the slow ones
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n logical $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m slow -n logical $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: there are none
 
 test-fast: $(DEV)  ## run the default tests only
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n logical $(PYTEST_ARGS)
 
 lint: $(DEV)  ## check style, format and types
 	$(BIN)/ruff check .
