@@ -28,11 +28,11 @@ from muhat.operators.density import completion
 LANDMARKS = 150
 ROWS = {1: 4000, 2: 2500, 3: 1200}
 GRID = {1: 256, 2: 36, 3: 14, 4: 8}
-EVALUATIONS = 60
+EVALUATIONS = 55
 # Rows that a core takes at a time.
 BLOCK_ROWS = 256
 # Each way to take the outputs has so many steps on this part of the rows; the search goes on with the best.
-TRIAL, PART = 20, 0.4
+TRIAL, PART = 15, 0.4
 # Points along each axis of a grid, at most, by dimension; and standard deviations of the output kernel from
 # one to the next, at most.
 FINEST = {1: 4096, 2: 192, 3: 64, 4: 24}

@@ -68,20 +68,20 @@ def leave_one_out_path(
     values, V = np.linalg.eigh(A.T @ A)
     keep = values > np.finfo(float).eps * values[-1] * len(values)
     values, U = values[keep], A @ (V[:, keep] / np.sqrt(values[keep]))
-    UF, U2 = U.T @ (root[:, None] * mean), U**2
+    UF = U.T @ (root[:, None] * mean)
     # Within a group the outputs differ from their mean by what no regression on x can explain.
     within = 0.0 if groups is None else ((F - mean[groups.inverse]) ** 2).sum(axis=1)
+    shrink = values[:, None] / (values[:, None] + n * regs)
+    free = np.maximum(1 - U**2 @ shrink / root[:, None] ** 2, 1e-12)
     out = np.empty(len(regs))
-    for i, reg in enumerate(regs):
-        shrink = values / (values + n * reg)
-        left = ((mean - U @ (shrink[:, None] * UF) / root[:, None]) ** 2).sum(axis=1)
-        free = 1 - U2 @ shrink / root**2
+    for i in range(len(regs)):
+        left = ((mean - U @ (shrink[:, i, None] * UF) / root[:, None]) ** 2).sum(axis=1)
         if groups is None:
-            out[i] = np.mean(left / np.maximum(free, 1e-12) ** 2)
+            out[i] = np.mean(left / free[:, i] ** 2)
             continue
         # Σ over a group of ‖(F_i − mean) + (mean − fit)‖²: the cross term vanishes.
         each = np.bincount(groups.inverse, within) + groups.counts * left
-        out[i] = (each / np.maximum(free, 1e-12) ** 2).sum() / n
+        out[i] = (each / free[:, i] ** 2).sum() / n
     return out
 
 

@@ -9,17 +9,21 @@ import numpy as np
 from muhat._array import Array
 from muhat._threads import one_blas_thread
 from muhat.gram import Gram
-from muhat.gram.representation import Representation
+from muhat.gram.landmarks import uniform_landmarks
+from muhat.gram.nystrom import NystromKernel
+from muhat.gram.representation import Exact, Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.dot import Linear
 from muhat.kernels.stationary import Gaussian, Laplace, Matern
-from muhat.learning.leave_one_out import LeaveOneOut, choose_conditional
+from muhat.learning.leave_one_out import EXACT_ROWS, LeaveOneOut, choose_conditional
 from muhat.operators.conditional import Groups, conditional_ridge, leave_one_out
 
 # A residual of this share of the typical one counts as none when logarithms are taken.
 LEAST = 0.01
 FEW = 3
 FAMILY_ROWS = 500
+# What a few inputs leave unexplained of k(x, x), as a share of λ, for them to stand for all.
+LOST = 0.01
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,24 @@ def regress(
             kernels = [kernels[int(np.argmin([t.score for t in tried]))]]
         best = choose_conditional(X, F - offset, kernels[0], Linear(), None, True, rng)
     inputs = X if groups is None else groups.points
-    gram = represent.gram_of(represent.fit(best.kernel, inputs, rng), inputs)
+    few = _span(best, inputs, rng) if isinstance(represent, Exact) else None
+    gram = represent.gram_of(few or represent.fit(best.kernel, inputs, rng), inputs)
     ridge = conditional_ridge(gram, best.reg, groups)
     both = np.hstack([F - offset, np.ones((len(F), 1))])
     residual = np.asarray(leave_one_out(ridge, both, groups))
     fitted = np.asarray(ridge.fit(both if groups is None else groups.mean(both)))
     return Regression(gram, fitted, offset, best), residual[:, :-1], 1 - residual[:, -1:]
+
+
+def _span(chosen: LeaveOneOut, inputs: Array, rng: np.random.Generator) -> NystromKernel | None:
+    """The span of a few inputs, where it lacks nothing of the kernel that λ would not shrink away."""
+    if len(inputs) <= EXACT_ROWS:
+        return None
+    kernel = NystromKernel.fit(chosen.kernel, uniform_landmarks(inputs, EXACT_ROWS, rng))
+    if kernel.size > EXACT_ROWS // 4:
+        return None
+    lost = np.asarray(chosen.kernel.diag(inputs)) - (np.asarray(kernel.features(inputs)) ** 2).sum(axis=1)
+    return kernel if lost.mean() < LOST * chosen.reg else None
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,10 @@ import muhat as mh
 from muhat.embedding.density import tikhonov_coefficients
 from muhat.embedding.reference import box_reference
 from muhat.gram import Exact
+from muhat.gram.lowrank import LowRankGram
 from muhat.kernels.default import default_kernel
 from muhat.learning import density as module
+from muhat.learning import residuals
 from muhat.learning.density import (
     BACKGROUNDS,
     DensityTask,
@@ -134,6 +136,25 @@ class TestStandard:
             )
             == []
         )
+
+
+def test_the_span_of_a_few_inputs_stands_for_all_where_nothing_is_lost(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (1200, 1))
+    F = np.sin(3 * X) + 0.3 * rng.standard_normal((1200, 1))
+
+    def found(kernel):
+        chosen, left, share = residuals.regress(X, F, None, [kernel], Exact(), np.random.default_rng(1))
+        return chosen.gram, left, share
+
+    gram, left, share = found(mh.Gaussian(0.5))
+    assert isinstance(gram, LowRankGram)
+    assert not isinstance(found(mh.Laplace(0.5))[0], LowRankGram)  # too rough for a few
+    monkeypatch.setattr(residuals, "EXACT_ROWS", 10_000)
+    dense, all_left, all_share = found(mh.Gaussian(0.5))
+    assert not isinstance(dense, LowRankGram)
+    assert_allclose(left, all_left, atol=1e-4)
+    assert_allclose(share, all_share, atol=1e-4)
 
 
 def test_boxes_and_grids():
