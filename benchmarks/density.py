@@ -45,23 +45,27 @@ from benchmarks.measure import seconds
 from muhat.datasets import donut, donut_pdf
 from papers.schuster2020.donut import AT, grid
 from papers.schuster2020.network import mixture_network
-X, Y = donut()
 found = {}
 
-def ours():
+def ours(X, Y):
     found["ours"] = mh.ConditionalDensity().fit(X, Y).pdf
 
-def network():
+def network(X, Y):
     found["network"] = mixture_network(X, Y, 0)
 
-# In turn; each fit counts, what is compiled on the way with it.
-pairs = [(seconds(ours), seconds(network)) for _ in range(2)]
+# In turn, on two draws of the data; each fit counts, what is compiled on the way with it.
 Z, cell = grid()
-out = {"ours": sum(a for a, _ in pairs), "network": sum(b for _, b in pairs)}
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    for name, pdf in found.items():
-        out["L1 " + name] = float(abs(pdf(AT, Z) - donut_pdf(AT, Z)).sum(axis=1).max() * cell)
+out = {"ours": 0.0, "network": 0.0}
+errors = {name: [] for name in out}
+for seed in range(2):
+    X, Y = donut(random_state=seed)
+    for name, fit in (("ours", ours), ("network", network)):
+        out[name] += seconds(lambda: fit(X, Y))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            errors[name].append(abs(found[name](AT, Z) - donut_pdf(AT, Z)).sum(axis=1) * cell)
+for name, pairs in errors.items():
+    out["L1 " + name] = float(np.mean(pairs, axis=0).max())
 print(json.dumps(out))
 """
 
@@ -92,7 +96,7 @@ def donut() -> list[Figure]:
     note = f"two fits each: {out['ours']:.1f} s against {out['network']:.1f} s"
     return [
         Figure("density, donut: fit / mixture density network", out["ours"] / out["network"], 1, "×", note),
-        Figure("density, donut: larger L1", out["L1 ours"], 0.2, "", f"network {out['L1 network']:.2f}"),
+        Figure("density, donut: larger mean L1", out["L1 ours"], 0.2, "", f"network {out['L1 network']:.2f}"),
     ]
 
 

@@ -285,10 +285,13 @@ class TestChoices:
             gap = np.abs(model.pdf(X0, GRID) - given.pdf(X0, GRID)).sum(axis=1) * STEP
             assert (gap < 0.02).all()
 
-    def test_nystrom_is_close_to_exact(self, given):
+    @pytest.mark.parametrize(
+        ("representation", "tolerance"), [(mh.Nystrom(40), 0.02), (mh.Fourier(1000), 0.05)], ids=str
+    )
+    def test_features_are_close_to_exact(self, given, representation, tolerance):
         X, Y = fork()
-        model = mh.ConditionalDensity(**GIVEN, representation=mh.Nystrom(40)).fit(X, Y)
-        assert np.abs(model.pdf(X0, GRID) - given.pdf(X0, GRID)).sum(axis=1).max() * STEP < 0.02
+        model = mh.ConditionalDensity(**GIVEN, representation=representation).fit(X, Y)
+        assert np.abs(model.pdf(X0, GRID) - given.pdf(X0, GRID)).sum(axis=1).max() * STEP < tolerance
 
     def test_equal_inputs_are_grouped(self):
         X, Y = fork()
