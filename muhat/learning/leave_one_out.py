@@ -21,8 +21,9 @@ from muhat.operators.conditional import Groups, group_rows
 EXACT_ROWS = 1000
 LANDMARKS = 500
 ROWS = 10_000
-# Rows from which one lengthscale a column is learned.
-RELEVANCE_ROWS = 500
+# Rows from which one lengthscale a column is learned: so many a column, between these.
+RELEVANCE_ROWS = 125
+FEWEST, MOST = 500, 1000
 
 REGULARISERS = np.logspace(-10, 0, 21)
 # Losses within this factor of the least count as equal.
@@ -143,7 +144,8 @@ def _relevance(
 
     With fewer than ten rows a column, the data cannot tell the columns apart.
     """
-    rows = np.sort(rng.choice(len(X), min(len(X), RELEVANCE_ROWS), replace=False))
+    count = int(np.clip(RELEVANCE_ROWS * X.shape[1], FEWEST, MOST))
+    rows = np.sort(rng.choice(len(X), min(len(X), count), replace=False))
     columns, ell = _gaussian_columns(best.kernel, X.shape[1])
     if len(columns) < 2 or len(rows) < 10 * len(columns):
         return None
