@@ -7,11 +7,11 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import density, filtering, ground
+from benchmarks import density, filtering, ground, task_transformed
 
 
 def main() -> int:
-    figures = [*ground.run(), *filtering.run(), *density.run()]
+    figures = [*ground.run(), *filtering.run(), *density.run(), *task_transformed.run()]
     table = Table(title="muhat benchmarks")
     for header in ("figure", "measured", "target", "", "in this run"):
         table.add_column(header)

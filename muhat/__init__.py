@@ -28,8 +28,11 @@ from muhat.models import (
     DensityRatio,
     KernelBayes,
     KernelBayesFilter,
+    LikelihoodFree,
+    TaskTransformedGP,
     witness_posterior,
 )
+from muhat.simulation import simulate
 from muhat.testing import conditional_independence_test, discover, independence_test, two_sample_test
 
 _threads.find_blas()  # now, when all BLAS libraries are loaded, and not in the user's first call
@@ -52,6 +55,7 @@ __all__ = [
     "KernelBayes",
     "KernelBayesFilter",
     "Laplace",
+    "LikelihoodFree",
     "Linear",
     "Matern",
     "Neural",
@@ -61,6 +65,7 @@ __all__ = [
     "RationalQuadratic",
     "Rotation",
     "SingularSystem",
+    "TaskTransformedGP",
     "__version__",
     "conditional_independence_test",
     "discover",
@@ -71,6 +76,7 @@ __all__ = [
     "mmd",
     "sample_kernel",
     "save",
+    "simulate",
     "two_sample_test",
     "witness_posterior",
 ]

@@ -44,7 +44,13 @@ from muhat.learning.filtering import FilterChoice
 from muhat.learning.held_out import BayesChoice
 from muhat.learning.learn_kernel import LearnedKernel
 from muhat.learning.leave_one_out import LeaveOneOut
+from muhat.learning.likelihood_free import MethodChoice
+from muhat.learning.moved import MovedChoice, Ridge
 from muhat.learning.residuals import Regression, Standard
+from muhat.learning.simulations import Options, RuleChoice, Simulations
+from muhat.learning.summaries import Summary
+from muhat.learning.supports import Support
+from muhat.learning.task_transformed import LearnedTask
 from muhat.models import (
     BayesianEmbedding,
     BayesianWitness,
@@ -54,10 +60,14 @@ from muhat.models import (
     Filtered,
     KernelBayes,
     KernelBayesFilter,
+    LikelihoodFree,
     Posterior,
+    SimulatedPosterior,
+    TaskTransformedGP,
 )
 from muhat.models.density_ratio import RatioChoice
 from muhat.operators.conditional import Groups
+from muhat.simulation.simulated import Failure, Simulated
 
 FORMAT = 1
 _MANIFEST = "muhat.json"
@@ -78,6 +88,7 @@ _OTHERS = (
     Encoder,
     Exact,
     Factored,
+    Failure,
     FilterChoice,
     Filtered,
     Fourier,
@@ -86,17 +97,30 @@ _OTHERS = (
     KernelBayesFilter,
     KroneckerGram,
     LearnedKernel,
+    LearnedTask,
     LeaveOneOut,
+    LikelihoodFree,
     LowRankGram,
+    MethodChoice,
     Mixture,
+    MovedChoice,
     Neural,
     Nystrom,
+    Options,
     Perceptron,
     Posterior,
     RatioChoice,
     Reference,
     Regression,
+    Ridge,
+    RuleChoice,
+    Simulated,
+    SimulatedPosterior,
+    Simulations,
     Standard,
+    Summary,
+    Support,
+    TaskTransformedGP,
     Training,
 )
 

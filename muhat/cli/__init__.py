@@ -11,6 +11,7 @@ from muhat.cli.compare import compare
 from muhat.cli.density import density
 from muhat.cli.depend import depend
 from muhat.cli.discover import discover
+from muhat.cli.posterior import posterior
 from muhat.cli.tour import tour
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app.command("compare")(compare)
 app.command("density")(density)
 app.command("depend")(depend)
 app.command("discover")(discover)
+app.command("posterior")(posterior)
 app.command("tour")(tour)
 
 

@@ -58,20 +58,20 @@ def _frequent(column: pl.Series) -> list[str]:
     return counts.sort(["count", "category"], descending=[True, False])["category"].to_list()
 
 
-def parse_at(text: str, X: pl.DataFrame) -> Point:
-    """The values in ``"x1=0.5,x2=3"``. Names and categories may hold commas and equal signs themselves."""
+def parse_at(text: str, X: pl.DataFrame, option: str = "--at") -> Point:
+    """The values in ``"x1=0.5,x2=3"`` of an option; names and categories may hold commas and equal signs."""
     import polars as pl
 
     shown = printable(text)
     names = sorted(X.columns, key=len, reverse=True)
     starts = list(re.finditer(rf"(?:^|,)\s*({'|'.join(map(re.escape, names))})\s*=", shown))
     if not starts or shown[: starts[0].start()].strip():
-        raise BadUsage(f"--at {shown!r} {_misread(shown.split(',')[0], X.columns)}")
+        raise BadUsage(f"{option} {shown!r} {_misread(shown.split(',')[0], X.columns)}")
     out: Point = {}
     for mark, following in zip(starts, [*starts[1:], None], strict=True):
         name, value = mark[1], shown[mark.end() : following and following.start()].strip()
         if name in out:
-            raise BadUsage(f"--at {shown!r} gives {name!r} twice: give it once.")
+            raise BadUsage(f"{option} {shown!r} gives {name!r} twice: give it once.")
         if X[name].dtype == pl.String:
             known = X[name].unique().sort().to_list()
             if value not in known:
@@ -81,7 +81,7 @@ def parse_at(text: str, X: pl.DataFrame) -> Point:
                     if near
                     else f"it holds e.g. {', '.join(map(repr, known[:6]))}."
                 )
-                raise BadUsage(f"--at {shown!r}: no row has {value!r} in {name!r}: {hint}")
+                raise BadUsage(f"{option} {shown!r}: no row has {value!r} in {name!r}: {hint}")
             out[name] = value
             continue
         try:
@@ -89,10 +89,10 @@ def parse_at(text: str, X: pl.DataFrame) -> Point:
         except ValueError:
             first, *rest = value.split(",")
             if rest and _is_number(first):
-                raise BadUsage(f"--at {shown!r} {_misread(rest[0], X.columns)}") from None
-            raise BadUsage(f"--at {shown!r}: {name!r} must be a number, got {value!r}.") from None
+                raise BadUsage(f"{option} {shown!r} {_misread(rest[0], X.columns)}") from None
+            raise BadUsage(f"{option} {shown!r}: {name!r} must be a number, got {value!r}.") from None
         if not math.isfinite(number):
-            raise BadUsage(f"--at {shown!r}: {name!r} must be a finite number, got {value!r}.")
+            raise BadUsage(f"{option} {shown!r}: {name!r} must be a finite number, got {value!r}.")
     return out
 
 

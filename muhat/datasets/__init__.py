@@ -14,15 +14,19 @@ from muhat.datasets.orbit import Sequence, orbit, orbit_step
 from muhat.datasets.ozone import ozone
 from muhat.datasets.parking import parking
 from muhat.datasets.room import room
+from muhat.datasets.sbibm import Observations, sbibm
+from muhat.datasets.simulators import Simulator, exponential_gamma_posterior, simulator
 from muhat.datasets.terrain import terrain
 from muhat.datasets.traffic import traffic
 from muhat.datasets.uci import Regression, uci_regression
 
 __all__ = [
     "DataNotFound",
+    "Observations",
     "Pairs",
     "Regression",
     "Sequence",
+    "Simulator",
     "Sprites",
     "Table",
     "daily_load",
@@ -32,6 +36,7 @@ __all__ = [
     "donut",
     "donut_pdf",
     "dsprites",
+    "exponential_gamma_posterior",
     "fork",
     "fork_mean",
     "fork_pdf",
@@ -46,6 +51,8 @@ __all__ = [
     "ozone",
     "parking",
     "room",
+    "sbibm",
+    "simulator",
     "terrain",
     "traffic",
     "uci_regression",

@@ -6,7 +6,10 @@ from muhat.models.conditional_mean import ConditionalMean
 from muhat.models.density_ratio import DensityRatio
 from muhat.models.kernel_bayes import KernelBayes
 from muhat.models.kernel_bayes_filter import Filtered, KernelBayesFilter
+from muhat.models.likelihood_free import LikelihoodFree
 from muhat.models.posterior import Posterior
+from muhat.models.simulated_posterior import SimulatedPosterior
+from muhat.models.task_transformed_gp import TaskTransformedGP
 
 __all__ = [
     "BayesianEmbedding",
@@ -17,6 +20,9 @@ __all__ = [
     "Filtered",
     "KernelBayes",
     "KernelBayesFilter",
+    "LikelihoodFree",
     "Posterior",
+    "SimulatedPosterior",
+    "TaskTransformedGP",
     "witness_posterior",
 ]

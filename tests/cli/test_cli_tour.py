@@ -23,6 +23,7 @@ SLOW = {
     "ch20_density",
     "ch35_conditional_density",
     "ch40_table",
+    "ch45_deconditioning",
     "ch50_representations",
     "ch70_differences",
     "ch80_bayes",

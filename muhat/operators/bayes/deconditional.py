@@ -10,12 +10,10 @@ zero, so that with noise the posterior leans too little on the prior (see the er
 
 from __future__ import annotations
 
-from typing import Any
-
 from muhat._array import Array, namespace, root
-from muhat._linalg import Cholesky, cholesky
 from muhat.gram import Factored
 from muhat.operators.bayes.pairs import Pairs, Prior
+from muhat.operators.deconditional import deconditional_weights
 
 NAME = "deconditional"
 ON_PRIOR = True
@@ -27,16 +25,6 @@ def posterior_weights(pairs: Pairs, prior: Prior, cross: Array | Factored, reg: 
     features = pairs.factor_x
     A = pairs.ridge_z.regress(prior.cross)  # (n, m)
     M = features.Phi.T @ A
-    xp = namespace(M)
-    s = root(prior.mass, xp)
-    M = M * s
-    # The smaller of the two systems; both are symmetric and positive.
-    if M.shape[0] <= M.shape[1]:
-        factor = _factor(M @ M.T, reg, xp)
-        return (s[:, None] * (M.T @ factor.solve(features.project(cross)))).T
-    factor = _factor(M.T @ M, reg, xp)
-    return (s[:, None] * factor.solve(M.T @ features.project(cross))).T
-
-
-def _factor(S: Array, reg: float, xp: Any) -> Cholesky:
-    return cholesky(S + reg * xp.eye(S.shape[0], dtype=S.dtype), "M α Mᵀ + εI", "Raise reg.", overwrite=True)
+    s = root(prior.mass, namespace(M))
+    W = deconditional_weights((M * s).T, features.project(cross), reg)
+    return (s[:, None] * W).T

@@ -1,0 +1,345 @@
+"""``muhat posterior``: which parameters of a simulator an observation speaks for."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from muhat.cli import options as o
+from muhat.cli.errors import BadUsage, check_output, plain_errors, writing
+from muhat.cli.outcome import Answer, bad_input, give, working
+from muhat.cli.points import Point, parse_at
+from muhat.cli.tables import pick, prepare, read_table
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from muhat.cli.page import Page
+
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+FEW = 20.0  # effective points below which a posterior is a guess
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is known of θ, as arrays over its columns.
+
+    Attributes:
+        model: fitted.
+        embedding: the posterior.
+        mean, sd, prior_mean, prior_sd: (p,).
+        quantiles: at LEVELS, (k, p).
+        interval: (2, p).
+        size: effective number of points.
+        warned: what the library had to say.
+    """
+
+    model: Any
+    embedding: Any
+    mean: Any
+    sd: Any
+    prior_mean: Any
+    prior_sd: Any
+    quantiles: Any
+    interval: Any
+    size: float
+    warned: list[str]
+
+
+def posterior(
+    simulations: Annotated[
+        Path, typer.Argument(metavar="SIMULATIONS", help="A table, one row a simulation.")
+    ],
+    theta: Annotated[
+        list[str], typer.Option("--theta", metavar=o.MANY, help=f"Columns of parameters ({o.NAMES}).")
+    ],
+    x: Annotated[
+        list[str], typer.Option("--x", metavar=o.MANY, help=f"Columns of simulated data ({o.NAMES}).")
+    ],
+    observed: Annotated[
+        str,
+        typer.Option(
+            metavar="VALUES", help='What was observed, as in "mean=0.4,sd=2.1": every column of --x.'
+        ),
+    ],
+    method: Annotated[
+        str | None,
+        typer.Option(help="How; the best on held-out simulations by default.", show_default=False),
+    ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table of draws from the prior, with the columns of --theta. Default: the "
+            "parameters of the simulations are draws of it.",
+            show_default=False,
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")] = 0.9,
+    draws: Annotated[
+        Path | None, typer.Option(help="Also write 1000 draws of the posterior, a .csv file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Also write the figure alone, a .png, .pdf or .svg file.")
+    ] = None,
+    missing: o.MissingCells = o.Missing.error,
+    seed: o.Seed = 0,
+    as_json: o.Json = False,
+    report: o.ReportPath = None,
+) -> None:
+    """Which parameters of a simulator does an observation speak for?"""
+    with plain_errors():
+        if not 0 < level < 1:
+            raise BadUsage(f"--level must lie between 0 and 1, got {level:g}: use e.g. 0.9.")
+        inputs = [simulations, *([prior] if prior else [])]
+        _check_outputs({"--report": report, "--draws": draws, "--plot": plot}, inputs)
+        table = read_table(simulations)
+        names, data = pick(theta, table.columns, "--theta"), pick(x, table.columns, "--x")
+        if both := [name for name in names if name in data]:
+            raise BadUsage(f"{', '.join(map(repr, both))} is in both --theta and --x: put it in one.")
+        (frame,), (dropped,) = prepare([table], [*names, *data], [], missing == o.Missing.drop)
+        _check_numbers(frame, names, "--theta")
+        _check_numbers(frame, data, "--x")
+        point = _observation(observed, frame.select(data))
+        before = None if prior is None else _prior(prior, names, missing == o.Missing.drop)
+        with bad_input(), working("finding the posterior"):
+            found = _find(frame.select(names), frame.select(data), point, method, before, level, seed)
+        answer = _answer(found, frame, names, point, table.name, dropped, before, level, seed)
+        _write(found, names, frame, before, level, seed, draws, plot)
+        give(answer, as_json, report)
+
+
+def _check_outputs(paths: dict[str, Path | None], inputs: list[Path]) -> None:
+    """Refuse, before any work, files that cannot be written or that are data."""
+    for option, path in paths.items():
+        if path is None:
+            continue
+        check_output(path)
+        if path.resolve() in [file.resolve() for file in inputs]:
+            raise BadUsage(f"{option} {str(path)!r} is a file of data: write elsewhere.")
+        if option == "--plot" and path.suffix.lower() not in (".png", ".pdf", ".svg"):
+            raise BadUsage(f"--plot {str(path)!r} must end in .png, .pdf or .svg.")
+
+
+def _check_numbers(frame: pl.DataFrame, columns: Sequence[str], option: str) -> None:
+    import polars as pl
+
+    for name in columns:
+        if frame[name].dtype == pl.String:
+            raise BadUsage(f"{option} {name!r} holds categories: only numbers will do.")
+        if frame[name].n_unique() == 1:
+            raise BadUsage(f"{option} {name!r} is the same in every row, which says nothing: leave it out.")
+
+
+def _observation(text: str, X: pl.DataFrame) -> Point:
+    """A value for every column of --x."""
+    point = parse_at(text, X, "--observed")
+    absent = [name for name in X.columns if name not in point]
+    if absent:
+        raise BadUsage(
+            f"--observed has no value for {', '.join(map(repr, absent))}: give one, or take it out of --x."
+        )
+    return {name: point[name] for name in X.columns}
+
+
+def _prior(path: Path, names: list[str], drop: bool) -> pl.DataFrame:
+    table = read_table(path)
+    absent = [name for name in names if name not in table.columns]
+    if absent:
+        raise BadUsage(
+            f"--prior {str(path)!r} has no column {absent[0]!r}: it must hold the columns of --theta."
+        )
+    (frame,), _ = prepare([table], names, [], drop)
+    _check_numbers(frame, names, "--prior column")
+    return frame
+
+
+def _find(
+    theta: pl.DataFrame,
+    x: pl.DataFrame,
+    point: Point,
+    method: str | None,
+    prior: pl.DataFrame | None,
+    level: float,
+    seed: int,
+) -> Found:
+    import numpy as np
+
+    from muhat.models.likelihood_free import LikelihoodFree
+    from muhat.simulation.draws import weighted
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        model = LikelihoodFree(method, random_state=seed).fit(theta.to_numpy(), x.to_numpy())
+        where = np.array([[float(value) for value in point.values()]])
+        given = model.posterior(where, prior=None if prior is None else prior.to_numpy())
+    mu = given[0] if not hasattr(given, "is_batch") or given.is_batch else given
+    spread = weighted(mu)
+    before = (theta if prior is None else prior).to_numpy()
+    mean = spread.weights @ spread.points
+    return Found(
+        model,
+        mu,
+        mean,
+        np.sqrt(spread.weights @ (spread.points - mean) ** 2),
+        before.mean(axis=0),
+        before.std(axis=0),
+        mu.quantile(list(LEVELS)),
+        mu.quantile([(1 - level) / 2, (1 + level) / 2]),
+        spread.size,
+        list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))),
+    )
+
+
+# -- in words ------------------------------------------------------------------------------------
+
+
+def _answer(
+    found: Found,
+    frame: pl.DataFrame,
+    names: list[str],
+    point: Point,
+    source: str,
+    dropped: int,
+    prior: pl.DataFrame | None,
+    level: float,
+    seed: int,
+) -> Answer:
+    sentence, notes = _sentence(found, names, level), _notes(found, frame, point)
+    before = frame.select(names) if prior is None else prior
+
+    def write(page: Page) -> None:
+        for note in notes:
+            page.say(note)
+        page.table(
+            [
+                (name, found.mean[j], found.sd[j], found.prior_mean[j], found.prior_sd[j])
+                for j, name in enumerate(names)
+            ],
+            ["", "mean", "sd", "prior mean", "prior sd"],
+            "The parameters given the observation, beside their prior.",
+        )
+        page.table(
+            [(name, *found.quantiles[:, j]) for j, name in enumerate(names)],
+            ["", *(f"{100 * q:.0f}%" for q in LEVELS)],
+            "Quantiles.",
+        )
+        page.table(list(point.items()), ["", "observed"], "The observation.")
+        page.table(_facts(found, frame, dropped, prior), ["", "value"], "How it was found.")
+
+    def figures() -> Any:
+        from muhat.report.posterior import posterior as draw
+
+        yield (
+            draw(found.embedding, names, before.to_numpy(), level, random_state=seed),
+            "The posterior of each parameter (blue) over the prior (grey)"
+            + (", and draws of every pair." if len(names) > 1 else "."),
+        )
+
+    record = {
+        "command": "posterior",
+        "summary": sentence,
+        "notes": notes,
+        "file": source,
+        "rows": frame.height,
+        "dropped_rows": dropped,
+        "observed": point,
+        "method": found.model.method_,
+        "effective_size": found.size,
+        "level": level,
+        "parameters": [
+            {
+                "parameter": name,
+                "mean": float(found.mean[j]),
+                "sd": float(found.sd[j]),
+                "interval": [float(v) for v in found.interval[:, j]],
+                "quantiles": {str(q): float(v) for q, v in zip(LEVELS, found.quantiles[:, j], strict=True)},
+                "prior_mean": float(found.prior_mean[j]),
+                "prior_sd": float(found.prior_sd[j]),
+            }
+            for j, name in enumerate(names)
+        ],
+        "seed": seed,
+    }
+    return Answer(f"Posterior of {', '.join(names)}", sentence, write, figures, record)
+
+
+def _sentence(found: Found, names: list[str], level: float) -> str:
+    from muhat.report.cells import cell
+
+    parts = []
+    for j, name in enumerate(names[:3]):
+        mean, before = cell(float(found.mean[j])), cell(float(found.prior_mean[j]))
+        low, high = (cell(float(end)) for end in found.interval[:, j])
+        where = f"lies within {low} to {high} with probability {level:g}"
+        parts.append(f"{name} is {mean} on average (prior: {before}) and {where}")
+    more = f" The table has all {len(names)} parameters." if len(names) > 3 else ""
+    return "Given the observation, " + "; ".join(parts) + f".{more}"
+
+
+def _notes(found: Found, frame: pl.DataFrame, point: Point) -> list[str]:
+    """What a reader must know to trust the numbers, or not to."""
+    out = list(found.warned)
+    outside = [name for name, v in point.items() if not frame[name].min() <= v <= frame[name].max()]  # type: ignore[operator]
+    if outside:
+        out.append(
+            f"Outside everything simulated: {', '.join(outside)}. No simulation looks like the observation: "
+            "the prior or the simulator may be wrong, and the answer is no more than a guess."
+        )
+    if found.size < FEW:
+        out.append(
+            f"The posterior rests on about {found.size:.0f} points: simulate more, best with parameters "
+            "drawn near it, and give the prior as --prior."
+        )
+    return out
+
+
+def _facts(
+    found: Found, frame: pl.DataFrame, dropped: int, prior: pl.DataFrame | None
+) -> list[tuple[str, Any]]:
+    facts: list[tuple[str, Any]] = [("simulations", frame.height)]
+    if dropped:
+        facts.append(("rows with missing cells, left out", dropped))
+    if prior is not None:
+        facts.append(("draws of the prior", prior.height))
+    return [*facts, ("method", found.model.method_), ("effective number of points", f"{found.size:.0f}")]
+
+
+def _write(
+    found: Found,
+    names: list[str],
+    frame: pl.DataFrame,
+    prior: pl.DataFrame | None,
+    level: float,
+    seed: int,
+    draws: Path | None,
+    plot: Path | None,
+) -> None:
+    """Files that were asked for, each whole or not at all."""
+    import numpy as np
+    import polars as pl
+
+    from muhat._files import whole_file
+
+    if draws is not None:
+        from muhat.simulation.draws import weighted
+
+        rows = weighted(found.embedding).resample(1000, np.random.default_rng(seed))
+        with writing(draws), whole_file(draws) as draft:
+            pl.DataFrame(dict(zip(names, rows.T, strict=True))).write_csv(draft)
+    if plot is not None:
+        from muhat.report.posterior import posterior as draw
+
+        before = (frame.select(names) if prior is None else prior).to_numpy()
+        figure = draw(found.embedding, names, before, level, random_state=seed)
+        with writing(plot), whole_file(plot) as draft, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing")
+            figure.savefig(draft, format=plot.suffix[1:].lower(), dpi=130, facecolor="white")
+
+
+_STATUS = "Exit status: 0; 2 if the input cannot be used, 1 if the computation failed, 130 if interrupted."
+posterior.__doc__ = f"{posterior.__doc__}\n\n{o.FILES} {o.GAPS}\n\n{_STATUS}"

@@ -1,0 +1,276 @@
+"""Methods that turn simulations into posteriors, ready for observations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from muhat.embedding.simplex import project_simplex
+from muhat.gram import DenseGram
+from muhat.kernels.base import Kernel
+from muhat.learning.moved import MovedChoice, MovedDensity, some
+from muhat.learning.smoothed_prior import Effort, SmoothedPrior
+from muhat.learning.supports import Support, find_support
+from muhat.operators import likelihood_free as operators
+from muhat.operators.bayes import Prior
+
+# Methods of this library: outputs moved to the observation, and a surrogate likelihood from moved outputs.
+MOVED = ("adjusted", "surrogate")
+METHODS = (*MOVED, "dme", "kelfi", "kbr", "importance", "kabc", "k2abc", "rejection")
+# Those that compete when none is named: the others are their plain forms, and dearer.
+DEFAULT = ("adjusted", "surrogate", "rejection")
+# Methods that take a prior by themselves; the others' posteriors are multiplied by the density ratio.
+WITH_PRIOR = ("surrogate", "dme", "kelfi", "kbr", "importance")
+# Of the surrogate likelihood: for a posterior, and for a score.
+# (An evidence from few effective draws would be too small, and the score too large.)
+THOROUGH, QUICK = Effort(), Effort(400, 3.0, 2, 250)
+
+Weighted = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Simulations:
+    """θ (n, p) and the x (n, d) simulated from them.
+
+    Attributes:
+        theta, x: as they are.
+        support_theta, support_x: of their columns.
+    """
+
+    theta: np.ndarray
+    x: np.ndarray
+    support_theta: Support
+    support_x: Support
+
+    @classmethod
+    def of(cls, theta: np.ndarray, x: np.ndarray) -> Simulations:
+        return cls(theta, x, find_support(theta), find_support(x, boxes=False))
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    def take(self, rows: np.ndarray) -> Simulations:
+        return replace(self, theta=self.theta[rows], x=self.x[rows])
+
+    @cached_property
+    def outputs(self) -> np.ndarray:
+        """θ on the line."""
+        return self.support_theta.to_line(self.theta)
+
+    @cached_property
+    def inputs(self) -> np.ndarray:
+        """θ with logarithms of positive columns."""
+        return self.support_theta.without_boxes().to_line(self.theta)
+
+    @cached_property
+    def data(self) -> np.ndarray:
+        """x on the line."""
+        return self.support_x.to_line(self.x)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user gave; None is to be chosen."""
+
+    kernel_theta: Kernel
+    kernel_x: Kernel
+    tune_theta: bool
+    tune_x: bool
+    reg: float | None = None
+    reg_prior: float | None = None
+    scale: float | None = None
+    share: float = 0.05
+    learning: str = "held_out"
+
+
+@dataclass(frozen=True)
+class RuleChoice:
+    """What is in use in a rule with weights on given points.
+
+    Attributes:
+        method: which.
+        kernel_theta, kernel_x: ℓ and k.
+        reg: λ of ``kabc`` and ``importance``, δ of ``dme`` and ``kbr``.
+        reg_prior: λ of the conditional operator (``dme``, ``kelfi``), η of the density ratio.
+        scale: ε, of ``kelfi`` in standard deviations of x, of ``k2abc`` in units of the squared MMD.
+        share: of the simulations that ``rejection`` keeps.
+    """
+
+    method: str
+    kernel_theta: Kernel
+    kernel_x: Kernel
+    reg: float
+    reg_prior: float
+    scale: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """The simulated θ moved to the observation [BZB02], with the kernel's regressions.
+
+    ``θᵢ → m(y) + s(y)/s(xᵢ) (θᵢ − m(xᵢ))`` on the line, with weights by the nearness of xᵢ to y.
+    """
+
+    simulations: Simulations
+    density: MovedDensity
+
+    def posteriors(self, y: np.ndarray, rng: np.random.Generator) -> list[Weighted]:
+        Y = self.simulations.support_x.to_line(y)
+        W, back = self.density.weights(Y), self.simulations.support_theta.from_line
+        return [(back(self.density.points(Y[[i]])[0]), W[i]) for i in range(len(Y))]
+
+    def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Of θ on the line, ``T`` (q, p), each given its own row of ``y``, (q,)."""
+        return self.density.logpdf_of_pairs(self.simulations.support_x.to_line(y), T)
+
+    def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
+        """Smoothed draws at these indices of the posterior's points."""
+        Y = self.simulations.support_x.to_line(y[None])
+        return self.simulations.support_theta.from_line(self.density.smoothed(Y, index, rng))
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """Points of the smoothed prior, weighted by a surrogate of the likelihood p(x | θ) at the observation."""
+
+    simulations: Simulations
+    density: MovedDensity
+    prior: SmoothedPrior
+    effort: Effort = THOROUGH
+
+    def posteriors(self, y: np.ndarray, rng: np.random.Generator) -> list[Weighted]:
+        Y = self.simulations.support_x.to_line(y)
+        support, effort = self.simulations.support_theta.without_boxes(), self.effort
+        rng = np.random.default_rng(0)  # every observation has the same draws, in whatever company it comes
+        rows = some(len(self.simulations), effort.centres, rng)
+        prior = self.prior.thin(effort.centres, rng)
+        start = prior.draw(effort.points, rng)
+        there = self.density.location.at(start)
+        out = []
+        for row in Y:
+
+            def log_likelihood(T: np.ndarray, row: np.ndarray = row) -> np.ndarray:
+                return self.density.logpdf(T, row[None], rows, there if T is start else None)[0]
+
+            T, W = prior.posterior(log_likelihood, start, effort, np.random.default_rng(1))
+            out.append((support.from_line(T), W))
+        return out
+
+    def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """``log p(y | θ) + log p(θ) − log p(y)``, the last from draws of the prior."""
+        support, rng = self.simulations.support_theta, np.random.default_rng(0)
+        inputs = support.without_boxes().to_line(support.from_line(T))
+        Y = self.simulations.support_x.to_line(y)
+        rows = some(len(self.simulations), QUICK.centres, rng)
+        few = self.prior.thin(QUICK.centres, rng)
+        start = few.draw(QUICK.points, rng)
+        at_start = self.density.logpdf(start, Y, rows)
+        marginal = np.empty(len(Y))
+        for i, row in enumerate(Y):
+
+            def log_likelihood(T: np.ndarray, row: np.ndarray = row, i: int = i) -> np.ndarray:
+                return at_start[i] if T is start else self.density.logpdf(T, row[None], rows)[0]
+
+            marginal[i] = few.log_evidence(log_likelihood, start, QUICK, rng)
+        prior = np.log(np.maximum(self.prior.density(inputs), 1e-300))
+        return self.density.logpdf_of_pairs(inputs, Y, rows) + prior - marginal + support.log_stretch(T)
+
+    def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
+        return points[index]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of :mod:`muhat.operators.likelihood_free`, with its prior: points and weights."""
+
+    simulations: Simulations
+    choice: RuleChoice
+    prior: Weighted | None = None
+
+    def weights(self, y: np.ndarray) -> Weighted:
+        """Points (m, p) and weights (q, m)."""
+        c, theta, x = self.choice, self.simulations.theta, self.simulations.x
+        if c.method == "rejection":
+            return theta, operators.rejection_weights(operators.squared_mmd(c.kernel_x, y, x), c.share)
+        if c.method == "k2abc":
+            return theta, operators.k2abc_weights(operators.squared_mmd(c.kernel_x, y, x), c.scale)
+        gram_x = DenseGram(None, c.kernel_x, x)
+        cross = gram_x.cross(y)
+        if c.method == "kabc" or (c.method == "importance" and self.prior is None):
+            return theta, operators.kabc_weights(gram_x, cross, c.reg)
+        points, alpha = self.prior or (theta, np.full(len(theta), 1 / len(theta)))
+        gram = DenseGram(None, c.kernel_theta, theta)
+        prior = Prior.of(gram, points, alpha)
+        if c.method == "kelfi":
+            kappa = operators.epsilon_kernel(y, x, column_units(x), c.scale)
+            likelihood = operators.surrogate_likelihood(gram, prior.cross, kappa, c.reg_prior)  # type: ignore[arg-type]
+            return points, operators.kelfi_weights(likelihood, alpha)
+        rule = {
+            "dme": operators.dme_weights,
+            "kbr": operators.kbr_weights,
+            "importance": operators.importance_weights,
+        }
+        W = rule[c.method](gram, gram_x, prior, cross, c.reg, c.reg_prior)  # type: ignore[arg-type]
+        return (points if c.method == "dme" else theta), W
+
+    def posteriors(self, y: np.ndarray, rng: np.random.Generator) -> list[Weighted]:
+        points, W = self.weights(y)
+        return [(points, w) for w in W]
+
+    def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Of the weighted points on the line, smoothed with Silverman's width for their effective number."""
+        points, W = self.weights(y)
+        L = self.simulations.support_theta.to_line(points)
+        return np.array([weighted_log_kde(t, L, w) for t, w in zip(T, probabilities(W), strict=True)])
+
+    def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
+        return points[index]
+
+
+Method = Adjusted | Surrogate | Rule
+Choice = MovedChoice | RuleChoice
+
+
+def column_units(x: np.ndarray) -> np.ndarray:
+    """Standard deviations of the columns, one for a constant."""
+    sd = x.std(axis=0)
+    return np.where(sd > 1e-14 * np.abs(x).max(axis=0), sd, 1.0)
+
+
+def smoothed_prior(sims: Simulations, prior: Weighted | None, rng: np.random.Generator) -> SmoothedPrior:
+    """Of the prior's points; None for the θ of the simulations."""
+    if prior is None:
+        return SmoothedPrior.of(sims.inputs, np.full(len(sims), 1 / len(sims)), sims.support_theta, rng)
+    points, weights = prior
+    # The prior has ends of its own, and its points are where those of the simulations are.
+    line, own = sims.support_theta.without_boxes(), find_support(points)
+    ends = Support(own.kinds, line.to_line(own.lower), line.to_line(own.upper))
+    return SmoothedPrior.of(line.to_line(points), weights, ends, rng)
+
+
+def method_choice(method: Method) -> Choice:
+    """What is in use in a method."""
+    return method.choice if isinstance(method, Rule) else method.density.choice
+
+
+def probabilities(W: np.ndarray) -> np.ndarray:
+    """Weights brought to the simplex where some are negative or their sum is not one."""
+    if W.min() < 0 or np.abs(W.sum(axis=-1) - 1).max() > 1e-6:
+        return project_simplex(W)
+    return W
+
+
+def weighted_log_kde(t: np.ndarray, L: np.ndarray, w: np.ndarray) -> float:
+    """Log density at ``t`` (p,) of points ``L`` (m, p) with probability weights (m,), smoothed."""
+    kept = w > 0
+    L, w, p = L[kept], w[kept], L.shape[1]
+    size = 1 / (w**2).sum()
+    sd = np.sqrt(np.maximum(w @ (L - w @ L) ** 2, 1e-300))
+    width = sd * (4 / ((p + 2) * max(size, 1.0))) ** (1 / (p + 4))
+    logs = -0.5 * (((t - L) / width) ** 2).sum(axis=1) + np.log(w)
+    top = logs.max()
+    return float(top + np.log(np.exp(logs - top).sum()) - np.log(np.sqrt(2 * np.pi) * width).sum())

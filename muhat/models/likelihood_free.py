@@ -1,0 +1,389 @@
+"""Inference from simulations as an estimator."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from muhat._array import Array
+from muhat._tables import is_frame, missing_rows
+from muhat._validation import (
+    as_generator,
+    check_choice,
+    check_count,
+    check_positive,
+    check_same_rows,
+    check_share,
+)
+from muhat.embedding import Embedding
+from muhat.gram import Neural
+from muhat.kernels.base import Kernel
+from muhat.kernels.default import default_kernel, resolve_kernel
+from muhat.learning.likelihood_free import MethodChoice, choose_method, fit_method
+from muhat.learning.moved import squares
+from muhat.learning.simulations import (
+    DEFAULT,
+    METHODS,
+    MOVED,
+    WITH_PRIOR,
+    Method,
+    Options,
+    Simulations,
+    column_units,
+    probabilities,
+)
+from muhat.learning.smoothed_prior import systematic
+from muhat.learning.summaries import Summary, learn_summary
+from muhat.models.base import Estimator, encode_outputs
+from muhat.models.density_ratio import DensityRatio, numerator_points
+from muhat.models.simulated_posterior import SimulatedPosterior
+from muhat.operators.bayes import NoOverlap
+
+# Simulations below which the methods of this library have nothing to regress on.
+LEAST = 10
+# An observation is flagged that is lonelier than any simulation by this factor, or outside the simulated
+# range by this share of it.
+LONELY, BEYOND = 1.2, 0.1
+# Posterior points that a kernel is scaled from, and an effective number of them that is too few.
+SCALED_FROM, TOO_FEW = 400, 5.0
+# Prior points whose kernel with every simulated θ is below this were never simulated; so many may be.
+NEVER, PART = 0.01, 0.05
+
+
+class LikelihoodFree(Estimator):
+    """The posterior of parameters θ of a simulator given an observation, from simulations alone.
+
+    ``fit(theta, x)`` takes parameters, drawn from any proposal that covers the prior, and what the simulator
+    made of them; ``posterior(x_obs, prior)`` is the distribution of θ given each observation.
+
+    Args:
+        method: ``"adjusted"``: the simulated θ moved to the observation by kernel regressions of their
+            location and spread (on the logarithm of positive and the logit of uniform columns).
+            ``"surrogate"``: draws of the prior weighted by a likelihood learned from x in the same way. Or as
+            published: ``"dme"`` [HR19, Alg. 8.1], ``"kelfi"`` [HRA19], ``"kbr"`` [FSG13], ``"importance"``
+            [X22], ``"kabc"`` [NFM13], ``"k2abc"`` [PJS16], ``"rejection"``. Several names, or None for
+            adjusted, surrogate and rejection: the best by held-out log posterior density.
+        kernel_theta, kernel_x: ℓ and k of the published methods; None for the default kernels with
+            lengthscales chosen. ``kernel_theta`` is also that of the posterior embedding; None for one scaled
+            to each posterior.
+        reg: on the operator scale: λ of ``kabc`` and ``importance``, δ of ``dme`` and ``kbr``.
+        reg_prior: λ of the conditional operator of ``dme`` and ``kelfi``, η of the density ratio of ``kbr``
+            and ``importance``.
+        scale: ε: the width of κ_ε in standard deviations of x (``kelfi``, and ``dme`` learned by q̄), or the
+            unit of the squared MMD (``k2abc``).
+        share: of the simulations that ``rejection`` keeps.
+        summary: None for x as it is; ``"learn"`` for the regression of θ on x, an estimate of the posterior
+            mean [FP12]; ``mh.Neural(...)`` for a network's; or a function of rows, (n, d) → (n, s).
+        learning: of ``dme`` and ``kelfi``: ``"held_out"`` (log posterior density) or ``"marginal"`` (the
+            approximate marginal likelihood q̄ [HR19, Alg. 8.1, line 11] of held-out x).
+        missing: ``"error"``, or ``"drop"`` for leaving out simulations with NaN or infinite values.
+        random_state: seed.
+
+    Attributes:
+        method_: in use.
+        selection_: the methods tried with their held-out scores; ``selection_.table()``.
+        choices_: what was chosen in each.
+        simulations_: in use, x summarised.
+        n_dropped_: simulations left out.
+    """
+
+    def __init__(
+        self,
+        method: Any = None,
+        kernel_theta: Kernel | None = None,
+        kernel_x: Kernel | None = None,
+        reg: float | None = None,
+        reg_prior: float | None = None,
+        scale: float | None = None,
+        share: float = 0.05,
+        summary: Any = None,
+        learning: str = "held_out",
+        missing: str = "error",
+        random_state: Any = 0,
+    ) -> None:
+        self.method = method
+        self.kernel_theta = kernel_theta
+        self.kernel_x = kernel_x
+        self.reg = reg
+        self.reg_prior = reg_prior
+        self.scale = scale
+        self.share = share
+        self.summary = summary
+        self.learning = learning
+        self.missing = missing
+        self.random_state = random_state
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(self, theta: Any, x: Any) -> LikelihoodFree:
+        """Take in simulations: parameters ``theta`` (n, p) or (n,) and statistics ``x`` (n, d) or (n,)."""
+        names = self._check_arguments()
+        rng = as_generator(self.random_state)
+        theta, x = self._drop(theta, x)
+        self.flat_x_ = not is_frame(x) and np.ndim(x) == 1
+        least = LEAST if set(names) & set(MOVED) else 2
+        X = self._fit_rows(_as_columns(x), least, "x")
+        self.encoder_theta_, T, self.flat_theta_ = encode_outputs(theta, "theta")
+        check_same_rows(T, X, "theta", "x")
+        for encoder, name in ((self.encoder_theta_, "theta"), (self.encoder_x_, "x")):
+            if encoder.categories:
+                raise ValueError(f"{name} has columns of text: give numbers, or leave these columns out.")
+        T, X = np.asarray(T, dtype=np.float64), np.asarray(X, dtype=np.float64)
+        constant = np.flatnonzero(np.ptp(T, axis=0) == 0)
+        if len(constant):
+            raise ValueError(
+                f"Column {constant[0]} of theta is constant: nothing can be inferred; leave it out."
+            )
+        if not np.ptp(X, axis=0).any():
+            raise ValueError("x is the same in every simulation, so it says nothing about theta.")
+        self.range_ = np.stack([X.min(axis=0), X.max(axis=0)])
+        self.summary_: Summary | None = None
+        if self.summary is not None:
+            self.summary_, X = learn_summary(self.summary, X, T, rng)
+        self.simulations_ = Simulations.of(T, X)
+        self.options_ = self._options(self.simulations_)
+        self.selection_: MethodChoice
+        self.selection_, self.choices_ = choose_method(names, self.simulations_, self.options_, rng)
+        self.method_ = self.selection_.best
+        self.seed_ = int(rng.integers(2**32))
+        Z = self.simulations_.data / column_units(self.simulations_.data)
+        self.loneliest_ = _loneliest(Z)
+        return self
+
+    def _check_arguments(self) -> tuple[str, ...]:
+        names = DEFAULT if self.method is None else self.method
+        names = (names,) if isinstance(names, str) else tuple(names)
+        for name in names:
+            check_choice(name, "method", METHODS)
+        if not names:
+            raise ValueError("method is empty: name one, several, or None.")
+        for name in ("reg", "reg_prior", "scale"):
+            if getattr(self, name) is not None:
+                check_positive(getattr(self, name), name, "give a number > 0, or None for choice", True)
+        check_share(self.share, "share", "give e.g. 0.05")
+        check_choice(self.learning, "learning", ("held_out", "marginal"))
+        check_choice(self.missing, "missing", ("error", "drop"))
+        if self.summary is not None and not (
+            self.summary == "learn" or isinstance(self.summary, Neural) or callable(self.summary)
+        ):
+            raise TypeError(
+                f'summary must be None, "learn", mh.Neural(...) or a function of rows, got {self.summary!r}.'
+            )
+        if self.method == "dme":
+            warnings.warn(
+                'method="dme" is Bayes\' rule only where x is a function of theta; with noise in x its '
+                "posterior leans too little on the prior. method=None chooses among methods without it.",
+                stacklevel=3,
+            )
+        return names
+
+    def _drop(self, theta: Any, x: Any) -> tuple[Any, Any]:
+        """Simulations without missing values, and how many had some."""
+        self.n_dropped_ = 0
+        try:
+            bad = [_bad_rows(A) for A in (theta, x)]
+        except (TypeError, ValueError):
+            return theta, x  # what is wrong is said where they are read
+        if len(bad[0]) != len(bad[1]) or not (bad[0] | bad[1]).any():
+            return theta, x
+        either = bad[0] | bad[1]
+        count = int(either.sum())
+        if self.missing == "error":
+            which = "x" if bad[1].any() else "theta"
+            raise ValueError(
+                f"{count} of {len(either)} simulations have NaN or infinite values (first in row "
+                f"{int(np.argmax(either))}, in {which}): find out why, or pass missing='drop' to go without."
+            )
+        if len(either) - count < 2:
+            raise ValueError(f"All but {len(either) - count} of {len(either)} simulations have NaN values.")
+        self.n_dropped_ = count
+        return _keep(theta, ~either), _keep(x, ~either)
+
+    def _options(self, sims: Simulations) -> Options:
+        kernels = []
+        for name, A in (("kernel_theta", sims.theta), ("kernel_x", sims.x)):
+            kernels.append(resolve_kernel(getattr(self, name), A, None, name))
+        return Options(
+            kernels[0],
+            kernels[1],
+            self.kernel_theta is None,
+            self.kernel_x is None,
+            self.reg,
+            self.reg_prior,
+            self.scale,
+            self.share,
+            self.learning,
+        )
+
+    # -- posteriors --------------------------------------------------------------------------------
+
+    def posterior(self, x_obs: Any, prior: Any = None) -> SimulatedPosterior:
+        """The posterior of θ given each observation.
+
+        Args:
+            x_obs: rows (q, d) for a batch of q posteriors; one observation (d,), or a number where x has one
+                column, for a single one. (Where ``fit`` had x as a vector, a vector is q observations.)
+            prior: samples (m, p), or an embedding over θ. None for the distribution of θ in the simulations.
+        """
+        raw, X, single = self._observations(x_obs)
+        weighted = None if prior is None else self._prior(prior)
+        method = self._method(weighted)
+        parts = method.posteriors(X, as_generator(self.seed_))
+        parts = self._reweighted(parts, weighted)
+        kernels = [self._kernel(points, w) for points, w in parts]
+        remoteness, outside, flagged = self._far(X, raw)
+        out = SimulatedPosterior(
+            parts, kernels, self.method_, remoteness, outside, flagged, self.encoder_theta_, single
+        )
+        self._warn(out)
+        return out
+
+    def sample(self, x_obs: Any, n: int, prior: Any = None) -> np.ndarray:
+        """``n`` draws of the posterior given each observation, (n, p) or (q, n, p).
+
+        From smoothed densities where the method has them (``adjusted``), else from the weighted points.
+        """
+        n = check_count(n, "n")
+        _, X, single = self._observations(x_obs)
+        weighted = None if prior is None else self._prior(prior)
+        method, out = self._method(weighted), []
+        parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), weighted)
+        for y, (points, w) in zip(X, parts, strict=True):
+            rng = as_generator(self.seed_)
+            index = systematic(probabilities(w), n, rng)
+            out.append(method.draw(y, index, points, rng))
+        return out[0] if single else np.stack(out)
+
+    def _observations(self, x_obs: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Observations (q, d), their summaries (q, s), and whether one alone is meant."""
+        check_is_fitted(self)
+        single = not is_frame(x_obs) and (
+            np.ndim(x_obs) == 0 or (np.ndim(x_obs) == 1 and not (self.flat_x_ and np.size(x_obs) != 1))
+        )
+        if single:
+            x_obs = np.asarray(x_obs).reshape(1, -1)
+        elif not is_frame(x_obs) and np.ndim(x_obs) == 1:
+            x_obs = np.asarray(x_obs).reshape(-1, 1)
+        raw = np.asarray(self._rows(x_obs, "x_obs"), dtype=np.float64)
+        return raw, (raw if self.summary_ is None else self.summary_.at(raw)), single
+
+    def _method(self, prior: tuple[np.ndarray, np.ndarray] | None) -> Method:
+        if self.method_ not in WITH_PRIOR:
+            prior = None
+        rng, choice = as_generator(self.seed_), self.choices_[self.method_]
+        return fit_method(self.method_, self.simulations_, self.options_, rng, choice, prior)
+
+    def _prior(self, prior: Any) -> tuple[Array, Array]:
+        given: Any = prior
+        table = isinstance(prior, Embedding) or is_frame(prior)
+        if not table and self.flat_theta_ and np.ndim(given) == 1:
+            prior = np.asarray(prior).reshape(-1, 1)
+        theta = self.simulations_.theta
+        points, weights = numerator_points(
+            prior, self.encoder_theta_, theta.shape[1], "prior", "the theta seen in fit"
+        )
+        kernel, inputs = default_kernel(self.simulations_.inputs), self.simulations_.inputs
+        there = self.simulations_.support_theta.without_boxes().to_line(points)
+        # Nearest in the kernel, in units of what lies between neighbours in the simulations.
+        near = np.asarray(kernel(there, inputs)).max(axis=1)
+        lost = float(np.abs(weights[near < NEVER]).sum() / np.abs(weights).sum())
+        if lost > 1 - 1e-6:
+            raise NoOverlap(
+                f"None of the prior's {len(points)} points lies near any simulated theta (which run from "
+                f"{theta.min(axis=0)} to {theta.max(axis=0)}): simulate where the prior has mass."
+            )
+        if lost > PART:
+            warnings.warn(
+                f"{lost:.0%} of the prior lies where nothing was simulated: there the posterior is a guess. "
+                "Simulate where the prior has mass.",
+                stacklevel=3,
+            )
+        return np.asarray(points, dtype=np.float64), np.asarray(weights, dtype=np.float64) / weights.sum()
+
+    def _reweighted(
+        self, parts: list[tuple[np.ndarray, np.ndarray]], prior: tuple[np.ndarray, np.ndarray] | None
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Posteriors under the proposal times the prior over it, for methods that know no prior."""
+        if prior is None or self.method_ in WITH_PRIOR:
+            return parts
+        line = self.simulations_.support_theta.without_boxes().to_line
+        over = Embedding(default_kernel(self.simulations_.inputs), line(prior[0]), prior[1])
+        ratio = DensityRatio(random_state=self.seed_).fit(over, self.simulations_.inputs)
+        out = []
+        for points, w in parts:
+            new = w * ratio.predict(line(points))
+            total = new.sum()
+            if not total > 1e-12 * np.abs(w).sum():
+                raise NoOverlap(
+                    "The prior has no mass where the posterior under the simulations lies, so nothing "
+                    'is left: simulate from the prior, or use method="surrogate".'
+                )
+            out.append((points, new / total))
+        return out
+
+    def _kernel(self, points: np.ndarray, w: np.ndarray) -> Kernel:
+        if self.kernel_theta is not None:
+            return self.options_.kernel_theta
+        index = systematic(probabilities(w), SCALED_FROM, np.random.default_rng(0))
+        drawn = points[index]
+        return default_kernel(drawn) if np.ptp(drawn, axis=0).any() else self.options_.kernel_theta
+
+    # -- how far an observation lies ----------------------------------------------------------------
+
+    def _far(self, X: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        sims = self.simulations_
+        unit = column_units(sims.data)
+        nearest = np.sqrt(squares(sims.support_x.to_line(X) / unit, sims.data / unit).min(axis=1))
+        distance = nearest / self.loneliest_
+        lower, upper = self.range_
+        beyond = np.maximum(lower - raw, raw - upper) / np.where(upper > lower, upper - lower, 1.0)
+        return distance, beyond > 0, (distance > LONELY) | (beyond > BEYOND).any(axis=1)
+
+    def _warn(self, out: SimulatedPosterior) -> None:
+        if len(out.unlike):
+            columns = np.flatnonzero(out.outside[out.unlike].any(axis=0))
+            beyond = f" (columns {columns.tolist()} lie outside the simulated range)" if len(columns) else ""
+            warnings.warn(
+                f"{len(out.unlike)} of {len(out.parts)} observations lie far from all simulations{beyond}: "
+                "their posteriors are extrapolated. See posterior.remoteness and posterior.outside; "
+                "simulate where such data arise, if the simulator can make them at all.",
+                stacklevel=3,
+            )
+        few = int((np.atleast_1d(out.effective_size()) < TOO_FEW).sum())
+        if few and self.method_ in (*MOVED, "kelfi"):
+            warnings.warn(
+                f"{few} of {len(out.parts)} posteriors rest on fewer than {TOO_FEW:g} points (see "
+                "posterior.effective_size()): give more simulations near the observation.",
+                stacklevel=3,
+            )
+
+
+def _as_columns(x: Any) -> Any:
+    if hasattr(x, "to_frame"):
+        return x.to_frame()
+    return np.asarray(x).reshape(-1, 1) if not is_frame(x) and np.ndim(x) == 1 else x
+
+
+def _bad_rows(A: Any) -> np.ndarray:
+    if is_frame(A):
+        return missing_rows(A)
+    array = np.asarray(A, dtype=np.float64)
+    return np.asarray(~np.isfinite(array.reshape(len(array), -1)).all(axis=1))
+
+
+def _keep(A: Any, rows: np.ndarray) -> Any:
+    if hasattr(A, "filter") and not hasattr(A, "iloc"):
+        return A.filter(rows)
+    return A[rows]
+
+
+def _loneliest(Z: np.ndarray) -> float:
+    """The largest distance of a simulation to its nearest neighbour."""
+    from scipy.spatial import KDTree
+
+    distance = KDTree(Z).query(Z, k=2)[0][:, 1]
+    largest = float(distance.max())
+    return largest if largest > 0 else 1.0

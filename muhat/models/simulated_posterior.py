@@ -1,0 +1,178 @@
+"""Posteriors from simulations as results: each observation may have points of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from muhat._array import Array
+from muhat._tables import Encoder
+from muhat.embedding import Embedding
+from muhat.kernels.base import Kernel
+from muhat.kernels.default import resolve_kernel
+
+
+class SimulatedPosterior(Embedding):
+    """The distributions of θ given observations: one embedding, or a batch with one an observation.
+
+    What the points are depends on the method: simulated θ moved to where they would be had they led to the
+    observation (``adjusted``), draws of the prior or about those that matter (``surrogate``), the prior's
+    points (``dme``, ``kelfi``), or the simulated θ themselves. In a batch each embedding keeps its points:
+    ``points`` are all of them, and ``weights`` (batch, all points) are zero on those of others.
+
+    Attributes:
+        parts: points (m, p) and weights (m,) of each observation.
+        kernels: of each; chosen from its points where none was given, as detail is much finer than the prior.
+        method: by which.
+        remoteness: distance of each observation to the nearest simulated x, over the largest such distance
+            among the simulations themselves, (q,): above one, none was as lonely.
+        outside: which columns of each observation lie outside the simulated range, (q, d).
+        flagged: which observations are far from anything simulated, (q,).
+    """
+
+    def __init__(
+        self,
+        parts: list[tuple[np.ndarray, np.ndarray]],
+        kernels: list[Kernel],
+        method: str,
+        remoteness: np.ndarray,
+        outside: np.ndarray,
+        flagged: np.ndarray,
+        encoder: Encoder | None = None,
+        single: bool = False,
+    ) -> None:
+        self.parts, self.kernels, self.method = parts, kernels, method
+        self.remoteness, self.outside, self.flagged = remoteness, outside, flagged
+        self.encoder, self.single = encoder, single
+        self._coefficients = None
+
+    @property
+    def kernel(self) -> Kernel:  # type: ignore[override]
+        return self.kernels[0]
+
+    @property
+    def _shared(self) -> bool:
+        """Whether all have the same points."""
+        return all(points is self.parts[0][0] for points, _ in self.parts)
+
+    @property
+    def points(self) -> Array:  # type: ignore[override]
+        """All points, (m, p)."""
+        return self.parts[0][0] if self._shared else np.concatenate([points for points, _ in self.parts])
+
+    @property
+    def weights(self) -> Array:
+        """(m,), or (batch, m) on all points of the batch."""
+        if self.single:
+            return self.parts[0][1]
+        if self._shared:
+            return np.stack([w for _, w in self.parts])
+        ends = np.cumsum([0, *(len(w) for _, w in self.parts)])
+        out = np.zeros((len(self.parts), ends[-1]))
+        for i, (_, w) in enumerate(self.parts):
+            out[i, ends[i] : ends[i + 1]] = w
+        return out
+
+    @property
+    def _weights(self) -> Array:  # type: ignore[override]
+        return self.weights
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether this is several embeddings."""
+        return not self.single
+
+    @property
+    def unlike(self) -> np.ndarray:
+        """Which observations lie far from anything simulated, (k,)."""
+        return np.flatnonzero(self.flagged)
+
+    def __len__(self) -> int:
+        if self.single:
+            raise TypeError("A single embedding has no length; a batch has the number of its rows.")
+        return len(self.parts)
+
+    def __getitem__(self, index: Any) -> SimulatedPosterior:
+        """One embedding of a batch, or a smaller batch."""
+        if self.single:
+            raise TypeError("A single embedding has no rows; only a batch can be indexed.")
+        which = np.arange(len(self.parts))[index]
+        rows = np.atleast_1d(which)
+        return SimulatedPosterior(
+            [self.parts[i] for i in rows],
+            [self.kernels[i] for i in rows],
+            self.method,
+            self.remoteness[rows],
+            self.outside[rows],
+            self.flagged[rows],
+            self.encoder,
+            np.ndim(which) == 0,
+        )
+
+    def __repr__(self) -> str:
+        what = "" if self.single else f"batch of {len(self.parts)}, "
+        n, d = self.parts[0][0].shape
+        return f'SimulatedPosterior({what}{n} points in {d} dimension{"s" if d > 1 else ""}, "{self.method}")'
+
+    def _plain(self, i: int) -> Embedding:
+        points, weights = self.parts[i]
+        return Embedding(self.kernels[i], points, weights, None, self.encoder)
+
+    def _each(self, f: Callable[[Embedding], Any]) -> Any:
+        if self.single:
+            return f(self._plain(0))
+        return np.stack([np.asarray(f(self._plain(i))) for i in range(len(self.parts))])
+
+    # Readouts go through the embeddings one by one: together their weights would be mostly zeros.
+
+    def expect(self, f: Callable[[Array], Array] | Array) -> Array:
+        """``E f = Σᵢ wᵢ f(θᵢ)`` with the weights as they are; see :meth:`Embedding.expect`."""
+        return self._each(lambda mu: mu.expect(f)) if callable(f) else super().expect(f)
+
+    def mean(self) -> Array:
+        """``Σᵢ wᵢ θᵢ``, (p,) or (batch, p)."""
+        return self._each(lambda mu: mu.mean())
+
+    def cov(self) -> Array:
+        """(p, p) or (batch, p, p)."""
+        return self._each(lambda mu: mu.cov())
+
+    def quantile(self, q: Any) -> np.ndarray:
+        """Marginal quantiles; see :meth:`Embedding.quantile`."""
+        return self._each(lambda mu: mu.quantile(q))
+
+    def effective_size(self) -> Array:
+        """``(Σ|w|)²/Σw²``: how many equal weights say as much; a number or (batch,)."""
+        return self._each(lambda mu: mu.effective_size())
+
+    def herd(
+        self, n: int, candidates: Any = None, continuous: bool = False, kernel: Kernel | None = None
+    ) -> np.ndarray:
+        """``n`` super-samples by kernel herding [HR19, Alg. 8.1; CH10], (n, p) or (batch, n, p).
+
+        Args:
+            n: how many.
+            candidates: points to choose among; the embedding's own by default.
+            continuous: whether each is moved by gradient ascent from the best candidate.
+            kernel: ℓ' of the algorithm, if it is to be another than the posterior's. The embedding is made
+                with ℓ', too: with another kernel (as Alg. 8.1 has it) it would not be that of the samples.
+        """
+
+        def one(mu: Embedding) -> np.ndarray:
+            if kernel is not None:
+                with_it = resolve_kernel(kernel, mu.points, self.encoder, "kernel")
+                mu = Embedding(with_it, mu.points, mu.weights, None, self.encoder)
+            return mu.herd(n, candidates, continuous)
+
+        return self._each(one)
+
+    def density(self, *args: Any, **kwargs: Any) -> Any:
+        """Of one posterior; see :meth:`Embedding.density`."""
+        if self.is_batch and not self._shared:
+            raise ValueError(
+                f"The {len(self.parts)} posteriors of this batch have points of their own: take one density "
+                "at a time, e.g. posterior[0].density()."
+            )
+        return super().density(*args, **kwargs)

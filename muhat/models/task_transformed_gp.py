@@ -1,0 +1,498 @@
+"""The task-transformed Gaussian process as an estimator."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from muhat._tables import encode
+from muhat._validation import (
+    as_generator,
+    as_rows,
+    check_choice,
+    check_count,
+    check_positive,
+    check_same_columns,
+    check_same_rows,
+)
+from muhat.gram import DenseGram, Exact, Gram, LowRankGram, Neural, Nystrom, as_representation
+from muhat.gram.features import FeatureKernel
+from muhat.gram.landmarks import kmeanspp_landmarks
+from muhat.gram.representation import Representation
+from muhat.kernels.algebra import Scaled
+from muhat.kernels.base import Kernel
+from muhat.kernels.default import default_kernel, resolve_kernel
+from muhat.learning.leave_one_out import stretch
+from muhat.learning.parameters import Parameters
+from muhat.learning.task_transformed import (
+    TIED,
+    LearnedTask,
+    TaskProblem,
+    amplitude,
+    feature_kernel,
+    maximise_task,
+)
+from muhat.models.base import Estimator
+from muhat.models.bayesian_embedding import _draw
+from muhat.models.posterior import UNLIKE
+from muhat.models.task_inputs import as_columns, as_combinations, as_covariance, as_targets
+from muhat.models.task_state import State, of_f, of_g
+from muhat.operators.deconditional import (
+    Deconditional,
+    Transformation,
+    cheapest_form,
+    function_space,
+    input_space,
+    sums_of,
+    weight_space,
+)
+
+# Observations that the first part of a search looks at; the second goes on with all of them.
+SUBSET = 20_000
+# Steps of the second part.
+REFINE = 15
+# Landmarks are chosen for lengthscales of this multiple of those that the search starts from.
+SHORT = 0.1
+# Rows that are predicted at a time.
+BLOCK_ROWS = 4096
+# The noise's standard deviation where nothing is learned and none is given, as a share of that of z.
+NOISE = 0.1
+
+
+class TaskTransformedGP(Estimator):
+    """f from its conditional means ``g(y) = E[f(X) | Y = y]``, by a task-transformed Gaussian process [HR19].
+
+    Pairs (x, y) say how x varies with y; the task is z, seen with noise at other y, never beside x. The
+    model is ``z = M f(x) + e``, ``e ~ N(0, Σ)``, with M and Σ from the pairs; the posterior mean of f is the
+    deconditional mean embedding of z [HR19, Thm. 5.3]. With M given (:meth:`fit_transformed`) it is a
+    Gaussian process on linear combinations of f, with M = I (:meth:`fit_direct`) a plain one; with features
+    (``representation=``) Bayesian linear regression on them. Means alone are the ridge regressions of
+    [HR19, Fig. 1].
+
+    Args:
+        kernel_x: k, prior covariance of f; None for the default kernel times an amplitude.
+        kernel_y: ℓ, prior covariance of g; likewise.
+        noise: standard deviation σ of z about g(y). None to learn it (a tenth of that of z where nothing is
+            learned).
+        inference: ``"full"``, with the uncertainty of g given f, or ``"map"``, without: the deconditional
+            mean embedding proper, at a cost linear in the observations.
+        optimize: whether the parameters of both kernels and the noise are learned, by the largest marginal
+            likelihood; with pairs, the amplitudes of k and ℓ have a weak prior about the variance of z (they
+            trade places otherwise). A kernel that is given is where the search starts, with an amplitude.
+            ``"inducing"`` to learn the inducing points alone.
+        inducing: for :meth:`fit_direct`, number of points that stand for all of the data, or where they
+            start; they are learned with the rest [HR19, §8.2]. Inference is then ``"map"``, and ℓ is 10⁴ k
+            unless it is given: f is its own conditional mean.
+        representation: how both Grams are held, e.g. ``mh.Nystrom(300)``, or a pair for x and y; exact by
+            default.
+        center: whether f is the Gaussian process plus a constant, estimated from z. None for yes where
+            parameters are learned.
+        starts: how many starting points are followed, of the many that are tried.
+        random_state: seed.
+
+    Attributes:
+        kernel_x_, kernel_y_, noise_, offset_: in use; ``offset_`` is the constant.
+        learned_: what the search found, or None.
+        log_marginal_likelihood_: ``log p(z)`` at these.
+        theta_, labels_: logarithms of all parameters, and their names.
+        X_, Y_: the pairs; inducing points in a sparse representation.
+
+    In terms of a kernel ℓ of amplitude 1 and operators that are averages, ``λ = σ²/(n·amp_ℓ)`` and
+    ``ε = σ²/(m·amp_k)``.
+    """
+
+    _prepared: ClassVar[tuple[str, ...]] = ("_states",)
+
+    def __init__(
+        self,
+        kernel_x: Kernel | None = None,
+        kernel_y: Kernel | None = None,
+        noise: float | None = None,
+        inference: str = "full",
+        optimize: bool | str = True,
+        inducing: Any = None,
+        representation: Representation | tuple[Representation, Representation] | None = None,
+        center: bool | None = None,
+        starts: int = 3,
+        random_state: Any = 0,
+    ) -> None:
+        self.kernel_x = kernel_x
+        self.kernel_y = kernel_y
+        self.noise = noise
+        self.inference = inference
+        self.optimize = optimize
+        self.inducing = inducing
+        self.representation = representation
+        self.center = center
+        self.starts = starts
+        self.random_state = random_state
+
+    # -- fitting -----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, Y: Any, Y_task: Any, z_task: Any) -> TaskTransformedGP:
+        """Learn f from pairs ``X`` (n, d), ``Y`` (n, k) and values ``z_task`` (m,) seen at ``Y_task`` (m, k).
+
+        Vectors are taken for one column.
+        """
+        self._check_arguments()
+        if self.inducing is not None:
+            if X is None and Y is None:
+                return self.fit_direct(Y_task, z_task)
+            raise ValueError(
+                "inducing points take the place of the pairs (X, Y): call fit_direct(X, z), or leave "
+                "inducing out and pass representation=mh.Nystrom(300) for many pairs."
+            )
+        A = self._fit_rows(as_columns(X), name="X")
+        self.encoder_y_, B = encode(as_columns(Y), "Y", 2, also=as_columns(Y_task))
+        check_same_rows(A, B, "X", "Y")
+        C = self._task_rows(Y_task, B.shape[1], 2)
+        z = as_targets(z_task, "z_task")
+        check_same_rows(C, z, "Y_task", "z_task")
+        B = np.asarray(B, dtype=np.float64)
+        self._warn_if_far(B, C)
+        self.X_, self.Y_, self.Y_task_ = A.astype(np.float64), B, C
+        self.M_ = self.Sigma_ = self.inducing_ = None
+        self.full_ = self.inference == "full"
+        self._learn(z, np.ones(len(z)))
+        return self
+
+    def fit_transformed(self, X: Any, M: Any, z: Any, Sigma: Any = None) -> TaskTransformedGP:
+        """Learn f from combinations of its values, ``z = M f(X) + e`` [HR19, §5.1].
+
+        Args:
+            X: points, (n, d).
+            M: (m, n), one row an observation, e.g. averages of blocks of points. None for the identity.
+            z: (m,).
+            Sigma: covariance (m, m) or variances (m,) of e, in place of ``noise``; by default σ²I.
+        """
+        self._check_arguments()
+        if self.inducing is not None:
+            raise ValueError("inducing points are for fit_direct(X, z): leave inducing out.")
+        A = self._fit_rows(as_columns(X), name="X")
+        values = as_targets(z, "z")
+        M = as_combinations(M, len(A), len(values))
+        if M is None:
+            check_same_rows(A, values, "X", "z")
+        if Sigma is not None and self.noise is not None:
+            raise ValueError("noise and Sigma both say what the noise is: leave one of them out.")
+        self.Sigma_ = None if Sigma is None else as_covariance(Sigma, len(values))
+        self.X_, self.M_ = A.astype(np.float64), M
+        self.Y_ = self.Y_task_ = self.inducing_ = None
+        self.full_ = False
+        self._learn(values, np.ones(len(values)) if M is None else M.sum(axis=1))
+        return self
+
+    def fit_direct(self, X: Any, z: Any) -> TaskTransformedGP:
+        """Learn f from its own values ``z`` (n,) at ``X`` (n, d), seen with noise.
+
+        A plain Gaussian process; with ``inducing``, a sparse one of cost linear in the rows [HR19, §8.2].
+        """
+        if self.inducing is None:
+            return self.fit_transformed(X, None, z)
+        self._check_arguments()
+        A = self._fit_rows(as_columns(X), name="X").astype(np.float64)
+        if self.encoder_x_.categories:
+            raise ValueError("X has categories, between which no inducing point can lie: leave inducing out.")
+        values = as_targets(z, "z")
+        check_same_rows(A, values, "X", "z")
+        self.encoder_y_ = self.encoder_x_
+        rng = as_generator(self.random_state)
+        if np.ndim(self.inducing) == 0:
+            p = min(check_count(self.inducing, "inducing", 2), len(A))
+            some = A if len(A) <= SUBSET else A[rng.choice(len(A), SUBSET, replace=False)]
+            points = kmeanspp_landmarks(some, p, rng, default_kernel(some))
+        else:
+            points = as_rows(as_columns(self.inducing), "inducing", 2).astype(np.float64)
+            check_same_columns(points, A.shape[1], "inducing", "X")
+        self.inducing_ = np.array(points)
+        self.X_ = self.Y_ = self.inducing_
+        self.Y_task_, self.M_, self.Sigma_ = A, None, None
+        self.full_ = False
+        self._learn(values, np.ones(len(values)))
+        return self
+
+    def _check_arguments(self) -> None:
+        check_choice(self.inference, "inference", ("full", "map"))
+        check_choice(self.optimize, "optimize", (True, False, "inducing"))
+        check_count(self.starts, "starts")
+        if self.optimize == "inducing" and self.inducing is None:
+            raise ValueError('optimize="inducing" needs inducing points to learn: pass inducing=50.')
+        if self.noise is not None:
+            check_positive(self.noise, "noise", "give a standard deviation, or None to learn it", scalar=True)
+        for r in self._representations():
+            if isinstance(r, Neural):
+                raise TypeError("representation=mh.Neural() is not for this model: use mh.Nystrom(300).")
+
+    def _representations(self) -> tuple[Representation, Representation]:
+        given = self.representation if isinstance(self.representation, tuple) else (self.representation,) * 2
+        if len(given) != 2:
+            raise ValueError(f"representation must be one or a pair for x and y, got {len(given)}.")
+        return as_representation(given[0]), as_representation(given[1])
+
+    def _task_rows(self, Y: Any, k: int, least: int = 1) -> np.ndarray:
+        C = np.asarray(self.encoder_y_.transform(as_columns(Y), "Y_task"), dtype=np.float64)
+        check_same_columns(C, k, "Y_task", "Y")
+        return as_rows(C, "Y_task", least)
+
+    def _warn_if_far(self, Y: np.ndarray, C: np.ndarray) -> None:
+        kernel = default_kernel(Y, self.encoder_y_)
+        rows = np.random.default_rng(0).permutation(len(C))[:2000]
+        nearest = float(kernel(C[rows], Y[:BLOCK_ROWS]).max())
+        if nearest < UNLIKE:
+            warnings.warn(
+                f"No y of the task comes near one of the pairs (largest kernel correlation {nearest:.2g}): "
+                "they say nothing of x there, so that f stays as uncertain as before. Check the units of Y "
+                "and Y_task, or collect pairs where the task is.",
+                stacklevel=3,
+            )
+
+    # -- learning ----------------------------------------------------------------------------------
+
+    def _learn(self, z: np.ndarray, sums: np.ndarray) -> None:
+        """Choose what is free, and make the posterior. ``sums`` is what a constant f = 1 gives."""
+        rng = as_generator(self.random_state)
+        center = self.optimize is True if self.center is None else self.center
+        self.offset_ = float(sums @ z / max(sums @ sums, 1e-300)) if center else 0.0
+        self.z_ = z - self.offset_ * sums
+        scale = float(np.sqrt(np.mean(self.z_**2))) or 1.0
+        typical = scale / (float(np.sqrt(np.mean(sums**2))) or 1.0)
+        self.seed_ = int(rng.integers(2**31))
+        self.kernel_x_ = self._kernel(self.kernel_x, self.X_, self.encoder_x_, "kernel_x", typical**2)
+        self.kernel_y_ = None
+        if self.Y_ is not None:
+            inputs: Any = self.Y_ if self.inducing_ is None else self.Y_task_
+            if self.inducing_ is not None:
+                self.kernel_x_ = self._kernel(self.kernel_x, inputs, self.encoder_x_, "kernel_x", scale**2)
+            self.kernel_y_ = self._kernel(self.kernel_y, inputs, self.encoder_y_, "kernel_y", scale**2)
+            if self.inducing_ is not None and self.kernel_y is None:
+                self.kernel_y_ = TIED * self.kernel_x_
+        self._check_memory()
+        self.noise_ = (
+            self.noise if self.noise is not None else scale * (1.0 if self.optimize is True else NOISE)
+        )
+        self._choose_landmarks(rng)
+        self.learned_: LearnedTask | None = None
+        if self.optimize:
+            self._maximise(rng)
+        problem = self._problem()
+        self.theta_, self.labels_ = problem.base, problem.labels
+        self._prepare()
+        self.log_marginal_likelihood_ = float(self._states[0].posterior.log_likelihood)
+
+    def _kernel(self, given: Any, X: np.ndarray, encoder: Any, name: str, scale: float) -> Kernel:
+        kernel = resolve_kernel(given, X, encoder, name)
+        if given is None:
+            return scale * kernel
+        if self.optimize is not True:
+            return kernel
+        scaled = any(map(amplitude, _parameters(scale * kernel).names[:-1]))
+        return kernel if scaled else scale * kernel
+
+    def _check_memory(self) -> None:
+        exact = isinstance(self._representations()[0], Exact)
+        n, m = len(self.X_), len(self.z_)
+        limit = int((4e9 / 8) ** 0.5)
+        if exact and n > limit:
+            raise ValueError(
+                f"X has {n} rows, too many for exact kernel matrices: pass representation=mh.Nystrom(300)."
+            )
+        if self.full_ and exact and m > limit:
+            raise ValueError(
+                f"z_task has {m} rows, too many for full inference with exact kernels: pass "
+                'inference="map" or '
+                "representation=mh.Nystrom(300)."
+            )
+
+    def _choose_landmarks(self, rng: np.random.Generator) -> None:
+        """Landmarks stay where they are while the kernels are learned."""
+        found = []
+        for r, kernel, X in zip(
+            self._representations(), (self.kernel_x_, self.kernel_y_), (self.X_, self.Y_), strict=True
+        ):
+            if not isinstance(r, Nystrom) or kernel is None or X is None:
+                found.append(None)
+                continue
+            # Shorter lengthscales than those of the start may be learned: landmarks must serve them, too.
+            plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+            short = stretch(plain, np.full(X.shape[1], SHORT if self.optimize is True else 1.0))
+            found.append(r.fit(short, X, rng).landmarks)  # type: ignore[attr-defined]
+        self.landmarks_x_, self.landmarks_y_ = found
+
+    def _problem(self, rows: Any = None, move: bool = False) -> TaskProblem:
+        """The marginal likelihood as a function of the parameters, of all observations or of some."""
+        x = _parameters(self.kernel_x_)
+        tied = self.inducing_ is not None and self.kernel_y is None
+        y = None if self.kernel_y_ is None or tied else _parameters(self.kernel_y_)
+        base = [x.vector(), [] if y is None else y.vector(), [np.log(self.noise_)]]
+        free = np.ones(sum(map(len, base)), dtype=bool)
+        free[-1] = self.noise is None and self.Sigma_ is None
+        free &= self.optimize != "inducing"
+        take = slice(None) if rows is None else rows
+        data = {"z": self.z_[take], "landmarks_x": self.landmarks_x_, "landmarks_y": self.landmarks_y_}
+        if self.kernel_y_ is None:
+            data |= {"X": self.X_, "M": self.M_, "Sigma": self.Sigma_}
+        else:
+            data["Y_task"] = self.Y_task_[take]  # type: ignore[index]
+            if self.inducing_ is None:
+                data |= {"X": self.X_, "Y": self.Y_}
+        exact = [isinstance(r, Exact) for r in self._representations()]
+        represent: Any = tuple(None if e else r for e, r in zip(exact, self._representations(), strict=True))
+        units = None
+        if self.inducing_ is not None:
+            units = np.maximum(self.Y_task_.std(axis=0), 1e-12)  # type: ignore[union-attr]
+        return TaskProblem(
+            x,
+            y,
+            np.concatenate(base),
+            free,
+            self.full_,
+            data,
+            represent,
+            self.inducing_,
+            units,
+            move,
+            self.seed_,  # type: ignore[arg-type]
+        )
+
+    def _maximise(self, rng: np.random.Generator) -> None:
+        many = len(self.z_) > SUBSET and self.M_ is None and self.Y_task_ is not None
+        rows = np.sort(rng.choice(len(self.z_), SUBSET, replace=False)) if many else None
+        found = maximise_task(self._problem(rows, True), self.starts)
+        self._adopt(found)
+        if many:
+            # Few steps with all rows from there: the posterior uses all of them, and so may its parameters.
+            found = maximise_task(self._problem(None, True), 1, REFINE, only_given=True)
+            self._adopt(found)
+        self.learned_ = found
+
+    def _adopt(self, found: LearnedTask) -> None:
+        problem = self._problem()
+        kernel_x, kernel_y, variance = problem.kernels(found.theta)
+        self.kernel_x_, self.noise_ = kernel_x, float(np.sqrt(variance))
+        self.kernel_y_ = kernel_y
+        if found.points is not None:
+            self.inducing_ = self.X_ = self.Y_ = found.points
+
+    def log_marginal_likelihood(self, theta: Any = None, gradient: bool = False) -> Any:
+        """``log p(z)`` at the logarithms ``theta`` of the parameters ``labels_``, by default those in use.
+
+        With ``gradient``, also its derivatives in the parameters that are free.
+        """
+        check_is_fitted(self)
+        if theta is None and not gradient:
+            return self.log_marginal_likelihood_
+        problem = self._problem()
+        base = self.theta_ if theta is None else np.asarray(theta, dtype=np.float64)
+        if base.shape != self.theta_.shape:
+            raise ValueError(
+                f"theta must have {len(self.theta_)} entries, {self.labels_}, got shape {base.shape}."
+            )
+        value, slope = replace(problem, base=base).value_and_grad()(np.zeros(problem.count))
+        return (float(value), slope) if gradient else float(value)
+
+    # -- the posterior -----------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        self._states = [self._state(self.kernel_x_, self.kernel_y_, float(self.noise_) ** 2)]
+
+    def _gram(self, which: int, kernel: Kernel, X: np.ndarray) -> Gram:
+        r = self._representations()[which]
+        landmarks = (self.landmarks_x_, self.landmarks_y_)[which]
+        kernel = feature_kernel(None if isinstance(r, Exact) else r, kernel, X, self.seed_ + which, landmarks)
+        if isinstance(kernel, FeatureKernel):
+            return LowRankGram(kernel.features(X), kernel, X)
+        return DenseGram(None, kernel, X)
+
+    def _state(self, kernel_x: Kernel, kernel_y: Kernel | None, variance: float) -> State:
+        gram = self._gram(0, kernel_x, self.X_)
+        z, n, m = self.z_, len(self.X_), len(self.z_)
+        p = gram.Phi.shape[1] if isinstance(gram, LowRankGram) else None
+        if kernel_y is None:
+            return State(gram, self._combined(gram, p, variance), None, None)
+        task = Transformation.of(self._gram(1, kernel_y, self.Y_), variance, self.full_)  # type: ignore[arg-type]
+        Y = self.Y_task_
+        form = cheapest_form(n, m, p, self.full_)
+        if p is not None and (task.low_rank or not self.full_) and form != "input":
+            features = gram.factor()
+            W = task.coefficients(features.Phi)
+            return State(gram, weight_space(features, task.sums(W, Y, z)), task, W)
+        if form == "function":
+            Sigma = task.beside(Y) + variance * np.eye(m) if self.full_ else np.full(m, variance)
+            return State(gram, function_space(gram.dense(), task.matrix(Y), Sigma, z), task, None)
+        return State(gram, input_space(gram.dense(), task.blocks(Y, z), variance), task, None)
+
+    def _combined(self, gram: Gram, p: int | None, variance: float) -> Deconditional:
+        """The posterior where M is given."""
+        M, z, n, m = self.M_, self.z_, len(self.X_), len(self.z_)
+        noise = np.full(m, variance) if self.Sigma_ is None else self.Sigma_
+        form = cheapest_form(n, m, p, noise.ndim == 2)
+        if form == "weight":
+            features = gram.factor()
+            return weight_space(features, sums_of(features.Phi if M is None else M @ features.Phi, z, noise))
+        if form == "function" or M is None:
+            return function_space(gram.dense(), M, noise, z)
+        scale = 1 / np.sqrt(noise)  # in units of the noise
+        found = input_space(gram.dense(), [(M * scale[:, None], z * scale)], 1.0)
+        return replace(found, log_likelihood=found.log_likelihood + np.log(scale).sum())
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Posterior mean of f, without noise, at ``X`` (q, d), (q,).
+
+        With ``return_std`` also its standard deviation (q,), with ``return_cov`` its covariance (q, q).
+        """
+        A = self._rows(as_columns(X)).astype(np.float64)
+        return self._answer(A, of_f, return_std, return_cov)
+
+    def predict_task(self, Y: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+        """Posterior mean of ``g(y) = E[f(X) | Y = y]``, without noise, at ``Y`` (q, k), (q,)."""
+        check_is_fitted(self)
+        if self.Y_ is None:
+            raise ValueError(
+                "predict_task needs pairs (x, y), but M was given: use predict(X, return_cov=True) and "
+                "multiply by rows of M."
+            )
+        C = self._task_rows(Y, self.Y_.shape[1])
+        Y_task, full = self.Y_task_, self.full_
+        return self._answer(
+            C, lambda s, rows, kind: of_g(s, rows, kind, Y_task, full), return_std, return_cov
+        )
+
+    def sample(self, X: Any, n: int = 1, random_state: Any = 0) -> np.ndarray:
+        """``n`` functions drawn from the posterior of f, at ``X`` (q, d), (n, q)."""
+        n = check_count(n, "n")
+        mean, cov = self.predict(X, return_cov=True)
+        return _draw(mean, cov, n, as_generator(random_state))
+
+    def _answer(self, A: np.ndarray, of: Any, return_std: bool, return_cov: bool) -> Any:
+        if return_std and return_cov:
+            raise ValueError(
+                "Ask for return_std or for return_cov, not for both: the latter holds the former."
+            )
+        (state,) = self._states
+        kind = "cov" if return_cov else "var" if return_std else "mean"
+        size = max(len(A), 1) if return_cov else BLOCK_ROWS
+        parts = [of(state, A[i : i + size], kind) for i in range(0, len(A), size)]
+        mean = np.concatenate([p[0] for p in parts]) + self.offset_
+        if kind == "mean":
+            return mean
+        if kind == "var":
+            return mean, np.sqrt(np.maximum(np.concatenate([p[1] for p in parts]), 0.0))
+        cov = parts[0][1]
+        return mean, (cov + cov.T) / 2
+
+
+def _parameters(kernel: Kernel) -> Parameters:
+    """Those of the kernel, or its amplitude where it has none."""
+    try:
+        return Parameters.of(kernel)
+    except ValueError:
+        return Parameters.of(Scaled(kernel, 1.0))
+
+
+__all__ = ["TaskTransformedGP"]

@@ -1,0 +1,19 @@
+"""Simulated, and whether the posteriors learned from them are calibrated."""
+
+from muhat.simulation.arviz import to_arviz
+from muhat.simulation.calibration import Calibration, check_calibration
+from muhat.simulation.checkpoint import CheckpointMismatch
+from muhat.simulation.simulate import SimulationError, SimulationInterrupted, simulate
+from muhat.simulation.simulated import Failure, Simulated
+
+__all__ = [
+    "Calibration",
+    "CheckpointMismatch",
+    "Failure",
+    "Simulated",
+    "SimulationError",
+    "SimulationInterrupted",
+    "check_calibration",
+    "simulate",
+    "to_arviz",
+]

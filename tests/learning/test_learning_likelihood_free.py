@@ -1,0 +1,233 @@
+"""The parts of likelihood-free inference: supports, moved densities, smoothed priors, scores."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import muhat as mh
+from muhat.learning.likelihood_free import choose_method, held_out_scores, make_folds
+from muhat.learning.moved import MovedChoice, choose_ridge, fit_moved, fit_ridge, near_weights
+from muhat.learning.simulations import Options, Simulations, smoothed_prior, weighted_log_kde
+from muhat.learning.smoothed_prior import Effort, SmoothedPrior, systematic
+from muhat.learning.supports import BOX, LINE, POSITIVE, find_support
+
+
+def test_supports_are_recognised():
+    rng = np.random.default_rng(0)
+    Z = np.stack([rng.normal(size=500), rng.gamma(2, 2, 500), rng.uniform(-1, 3, 500)], axis=1)
+    support = find_support(Z)
+    assert support.kinds == (LINE, POSITIVE, BOX)
+    assert support.lower[2] < Z[:, 2].min()
+    assert support.upper[2] > Z[:, 2].max()
+    np.testing.assert_allclose(support.from_line(support.to_line(Z)), Z, rtol=1e-10)
+    assert support.without_boxes().kinds == (LINE, POSITIVE, LINE)
+    assert find_support(Z, boxes=False).kinds[2] == LINE
+
+
+def test_bells_and_boxes_are_told_apart():
+    rng = np.random.default_rng(0)
+    bells = [find_support(rng.normal(size=(100, 1))).kinds[0] for _ in range(100)]
+    boxes = [find_support(rng.random((100, 1))).kinds[0] for _ in range(100)]
+    assert bells.count(BOX) <= 5
+    assert boxes.count(BOX) >= 90
+
+
+def test_what_lies_outside_goes_to_the_edge():
+    support = find_support(np.random.default_rng(0).gamma(2, 2, (100, 1)))
+    assert np.isfinite(support.to_line(np.array([[-3.0]]))).all()
+
+
+def test_log_stretch_is_the_jacobian():
+    support = find_support(np.random.default_rng(0).uniform(-1, 3, (200, 1)))
+    t = np.array([[-2.0], [0.3], [4.0]])
+    numeric = (support.from_line(t + 1e-6) - support.from_line(t - 1e-6))[:, 0] / 2e-6
+    np.testing.assert_allclose(support.log_stretch(t), np.log(numeric), rtol=1e-5)
+
+
+def test_ridge_residuals_are_those_of_leave_one_out():
+    rng = np.random.default_rng(0)
+    X, F = rng.normal(size=(25, 2)), rng.normal(size=(25, 1))
+    F -= F.mean()
+    kernel, reg = mh.Gaussian(1.0), 0.01
+    _, left = fit_ridge(X, F, kernel, reg, X)
+    K = kernel(X)
+    for i in (0, 7):
+        rest = np.delete(np.arange(25), i)
+        alpha = np.linalg.solve(K[np.ix_(rest, rest)] + 25 * reg * np.eye(24), F[rest])
+        np.testing.assert_allclose(left[i], F[i] - K[i, rest] @ alpha, atol=1e-8)
+
+
+def test_ridge_finds_a_smooth_function():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (400, 1))
+    F = np.sin(2 * X) + 0.1 * rng.normal(size=X.shape)
+    kernel, reg = choose_ridge(X, F, [mh.Gaussian("scaled").resolve(X)], rng)
+    ridge, left = fit_ridge(X, F, kernel, reg, X[:200])
+    assert np.sqrt((left**2).mean()) < 0.12
+    assert abs(ridge.at(np.array([[0.7]]))[0, 0] - np.sin(1.4)) < 0.08
+
+
+@pytest.fixture(scope="module")
+def bent():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (500, 1))
+    spread = 0.1 + 0.2 * np.abs(X)
+    return X, X**2 + spread * rng.normal(size=X.shape)
+
+
+def test_moved_density_is_a_density_near_the_truth(bent):
+    density = fit_moved(*bent, np.random.default_rng(0))
+    assert density.choice.way == 2  # the spread grows with |x|
+    grid = np.linspace(-4, 9, 2000)[:, None]
+    for at in (-1.5, 0.0, 1.0):
+        p = np.exp(density.logpdf(np.array([[at]]), grid))[:, 0]
+        step = grid[1, 0] - grid[0, 0]
+        assert p.sum() * step == pytest.approx(1, abs=0.01)
+        truth = stats.norm(at**2, 0.1 + 0.2 * abs(at)).pdf(grid[:, 0])
+        assert np.abs(p - truth).sum() * step < 0.35
+
+
+def test_pairs_are_the_diagonal(bent):
+    density = fit_moved(*bent, np.random.default_rng(0))
+    x, y = bent[0][:4], bent[1][:4]
+    np.testing.assert_allclose(density.logpdf_of_pairs(x, y), np.diagonal(density.logpdf(x, y)))
+
+
+def test_smoothing_keeps_mean_and_variance(bent):
+    rng = np.random.default_rng(0)
+    density = fit_moved(*bent, rng)
+    x = np.array([[0.8]])
+    points, w = density.points(x)[0], density.weights(x)[0]
+    draws = density.smoothed(x, systematic(w, 40_000, rng), rng)
+    mean = w @ points
+    assert draws.mean() == pytest.approx(mean[0], abs=0.02)
+    assert draws.std() == pytest.approx(np.sqrt(w @ (points - mean) ** 2)[0], rel=0.08)
+
+
+def test_full_smoothing_is_one_gaussian(bent):
+    X, Y = bent
+    chosen = fit_moved(X, Y, np.random.default_rng(0)).choice
+    plain = MovedChoice(1, chosen.location, chosen.scale, np.inf, 1.0, 0.0, ())
+    density = fit_moved(X, Y, np.random.default_rng(0), plain)
+    mean, scale = density.location.at(X[:1])
+    exact = stats.norm(mean + scale * density.centre, scale * density.lower[0, 0])
+    y = mean + 0.5 * scale
+    assert density.logpdf(X[:1], y)[0, 0] == pytest.approx(exact.logpdf(y).item(), abs=0.02)
+
+
+def test_near_weights():
+    D = np.array([[0.0, 1.0, 1e9]])
+    W = near_weights(D, 1.0)
+    np.testing.assert_allclose(W, [[1 / (1 + np.exp(-0.5)), np.exp(-0.5) / (1 + np.exp(-0.5)), 0.0]])
+
+
+def test_smoothed_prior_posterior_is_bayes_rule():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(1000, 1))
+    prior = SmoothedPrior.of(theta, np.full(1000, 1e-3), find_support(theta), rng)
+    x = np.linspace(-4, 4, 2001)[:, None]
+    assert prior.density(x).sum() * 0.004 == pytest.approx(1, abs=1e-3)
+
+    def log_likelihood(T):  # narrow: hardly a draw of the prior is near
+        return stats.norm(1.5, 0.002).logpdf(T[:, 0])
+
+    effort = Effort()
+    T, W = prior.posterior(log_likelihood, prior.draw(effort.points, rng), effort, rng)
+    assert 1 / (W**2).sum() > 100
+    assert W @ T[:, 0] == pytest.approx(1.5, abs=5e-4)
+    assert np.sqrt(W @ (T[:, 0] - W @ T[:, 0]) ** 2) == pytest.approx(0.002, rel=0.15)
+
+
+def test_evidence_is_found_where_hardly_a_draw_is():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(1000, 1))
+    prior = SmoothedPrior.of(theta, np.full(1000, 1e-3), find_support(theta), rng)
+    start, effort = prior.draw(300, rng), Effort(300, 20.0, 3, 1000)
+
+    def log_likelihood(T):
+        return stats.norm(1.5, 3e-3).logpdf(T[:, 0])
+
+    found = prior.log_evidence(log_likelihood, start, effort, rng)
+    assert found == pytest.approx(np.log(prior.density(np.array([[1.5]])))[0], abs=0.3)
+
+
+def test_smoothed_prior_in_a_box_stays_there():
+    rng = np.random.default_rng(0)
+    theta = rng.random((400, 2))
+    support = find_support(theta)
+    prior = SmoothedPrior.of(theta, np.full(400, 1 / 400), support, rng)
+    draws = prior.draw(5000, rng)
+    assert (draws >= support.lower).all()
+    assert (draws <= support.upper).all()
+    # Mirrored, not lost: at the edge the density is as high as inside.
+    along = np.linspace(0.01, 0.99, 99)
+    edge, middle = (prior.density(np.stack([np.full(99, at), along], axis=1)).mean() for at in (0.01, 0.5))
+    assert edge == pytest.approx(middle, rel=0.3)
+
+
+def test_a_discrete_prior_keeps_its_points():
+    rng = np.random.default_rng(0)
+    theta = rng.integers(0, 5, (200, 1)).astype(float)
+    prior = SmoothedPrior.of(theta, np.full(200, 1 / 200), find_support(theta), rng)
+    T, W = prior.posterior(lambda T: -0.5 * (T[:, 0] - 2) ** 2, prior.draw(10, rng), Effort(), rng)
+    np.testing.assert_array_equal(T, theta)
+    w = np.exp(-0.5 * (theta[:, 0] - 2) ** 2)
+    np.testing.assert_allclose(W, w / w.sum())
+
+
+def test_systematic_draws_are_even():
+    index = systematic(np.array([0.5, 0.25, 0.25]), 8, np.random.default_rng(0))
+    assert np.bincount(index).tolist() == [4, 2, 2]
+
+
+def test_weighted_log_kde_is_a_density():
+    rng = np.random.default_rng(0)
+    L, w = rng.normal(size=(50, 1)), np.full(50, 0.02)
+    grid = np.linspace(-6, 6, 1201)
+    p = np.exp([weighted_log_kde(np.array([t]), L, w) for t in grid])
+    assert p.sum() * 0.01 == pytest.approx(1, abs=1e-3)
+
+
+class Exact:
+    """The true posterior of θ ~ N(0, 1), x = θ + N(0, 0.5²), with its variance multiplied."""
+
+    def __init__(self, factor):
+        self.factor = factor
+
+    def log_density(self, y, T):
+        return stats.norm(0.8 * y[:, 0], np.sqrt(0.2 * self.factor)).logpdf(T[:, 0])
+
+
+def test_the_score_is_proper_and_estimates_the_information():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(2000, 1))
+    sims = Simulations.of(theta, theta + 0.5 * rng.normal(size=theta.shape))
+    folds = [(np.arange(1000), np.arange(1000, 2000))]
+    prior = smoothed_prior(sims, None, rng)
+    scores = {
+        factor: held_out_scores(lambda s, f=factor: Exact(f), sims, folds, prior).mean()
+        for factor in (0.3, 1.0, 3.0)
+    }
+    assert scores[1.0] > max(scores[0.3], scores[3.0]) + 0.05
+    # Mutual information of θ and x: ½ log(1 + 1/0.25).
+    assert scores[1.0] == pytest.approx(0.5 * np.log(5), abs=0.1)
+
+
+def test_folds_do_not_meet():
+    for n in (12, 100, 1500):
+        for train, test in make_folds(n, np.random.default_rng(0)):
+            assert not set(train) & set(test)
+            assert len(test) >= 1
+
+
+def test_a_later_method_must_win_by_more_than_chance():
+    rng = np.random.default_rng(0)
+    theta = rng.uniform(-1, 1, (200, 1))
+    sims = Simulations.of(theta, np.abs(theta) + 0.02 * rng.normal(size=theta.shape))
+    options = Options(mh.Gaussian(1.0), mh.Gaussian(1.0), True, True)
+    # The same method twice: no difference, so the first stays.
+    found, _ = choose_method(("rejection", "rejection"), sims, options, rng)
+    assert found.scores[0] == found.scores[1]
+    found, _ = choose_method(("rejection", "surrogate"), sims, options, rng)
+    assert found.best == "surrogate"
+    assert found.scores[1] - found.scores[0] > found.errors[0]
