@@ -11,7 +11,7 @@ from time import perf_counter
 
 from muhat.datasets import DataNotFound
 
-EXPERIMENTS = {"1": "figure1", "2": "figure2", "images": "figure5_6"}
+EXPERIMENTS = {"1": "figure1", "2": "figure2", "images": "figure5_6", "kalman": "kalman"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from rich.progress import track
@@ -119,15 +117,13 @@ def summary(rows: list[Row]) -> list[Row]:
     return out
 
 
-def run(out: Path, quick: bool = False, seed: int = 0, workers: int = 1) -> None:
+def run(out: Path, quick: bool = False, seed: int = 0) -> None:
     runs, lengths = (1, (100,)) if quick else (RUNS, LENGTHS)
     cases = [(name, T, seed + i) for T in lengths for i in range(runs) for name in SYSTEMS]
     rows: list[Row] = []
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        results: Any = map(one, cases) if workers == 1 else pool.map(one, cases)
-        for row in track(results, "Kalman", total=len(cases)):
-            rows.append(row)
-            save_table(rows, out / "kalman_runs.csv")
+    for case in track(cases, "Kalman"):
+        rows.append(one(case))
+        save_table(rows, out / "kalman_runs.csv")
     table = summary(rows)
     save_table(table, out / "kalman.csv")
     show("Linear-Gaussian systems: mean ‖ẑ − z‖²", table)
