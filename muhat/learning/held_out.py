@@ -17,7 +17,7 @@ from muhat.kernels.base import Kernel
 from muhat.learning.leave_one_out import stretch
 from muhat.operators.bayes import Pairs, Prior
 from muhat.operators.bayes.pairs import check_overlap
-from muhat.operators.ratio import LeastSquares, kulsif
+from muhat.operators.ratio import LeastSquares, covered, kulsif
 
 # Pairs and points of the prior that the search looks at, at most.
 ROWS = 500
@@ -104,13 +104,15 @@ def choose_prior_part(task: Task) -> tuple[Kernel, float]:
     """η and the kernel of z by the leave-one-out loss of the density ratio."""
     if task.reg_prior is not None and not task.tune_z:
         return task.kernel_z, task.reg_prior
+    near = covered(task.points, task.Z)
+    points, weights = (task.points[near], task.weights[near]) if near.any() else (task.points, task.weights)
     best: tuple[float, Kernel, float] | None = None
     regs = RATIO_REGULARISERS if task.reg_prior is None else np.array([task.reg_prior])
     for multiple in MULTIPLES_Z if task.tune_z else (1.0,):
         kernel = stretch(task.kernel_z, np.full(task.Z.shape[1], multiple))
-        features = kulsif.basis(kernel, task.points, task.Z, np.random.default_rng(0))
-        A, B = features.features(task.points), features.features(task.Z)
-        least = LeastSquares(A, task.weights, B, target=task.target)
+        features = kulsif.basis(kernel, points, task.Z, np.random.default_rng(0))
+        A, B = features.features(points), features.features(task.Z)
+        least = LeastSquares(A, weights, B, target=task.target)
         scores = np.array([least.score(float(r)) for r in regs])
         i = int(scores.argmin())
         if best is None or scores[i] < best[0]:

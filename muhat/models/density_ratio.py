@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -19,7 +20,7 @@ from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.leave_one_out import stretch
 from muhat.models.base import Estimator
-from muhat.operators.ratio import LeastSquares, kulsif, rulsif
+from muhat.operators.ratio import LeastSquares, covered, kulsif, rulsif
 
 METHODS = ("kulsif", "ulsif", "rulsif")
 TARGETS = {"zero": 0.0, "one": 1.0}
@@ -27,6 +28,8 @@ REGULARISERS = np.logspace(-6, 1, 15)
 MULTIPLES = 2.0 ** np.arange(-3, 3)
 # Landmarks beyond which the exact KuLSIF gives way to Nyström's unless a representation is given.
 LANDMARKS = 1000
+# The share of the numerator that may lie away from the denominator without a warning.
+UNCOVERED = 0.05
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,8 @@ class DensityRatio(Estimator):
         A, weights = numerator_points(numerator, self.encoder_x_, B.shape[1])
         kernel = resolve_kernel(self.kernel, B, self.encoder_x_, "kernel")
         alpha = self.alpha if self.method == "rulsif" else 0.0
+        if self.kernel is None or self.reg is None:
+            A, weights = self._covered(A, weights, B)
 
         def problem(candidate: Kernel) -> tuple[FeatureKernel, LeastSquares]:
             features = self._basis(candidate, A, B, np.random.default_rng(seed))  # the same points for each
@@ -116,6 +121,19 @@ class DensityRatio(Estimator):
         self.kernel_, least = problem(kernel)
         self.coefficients_ = least.coefficients(self.reg_)
         return self
+
+    @staticmethod
+    def _covered(A: Array, weights: Array, B: Array) -> tuple[Array, Array]:
+        """The part of the numerator that the denominator covers: of the rest the ratio cannot be known."""
+        near = covered(A, B)
+        lost = float(np.abs(weights[~near]).sum() / np.abs(weights).sum())
+        if lost > UNCOVERED:
+            warnings.warn(
+                f"{lost:.0%} of the numerator lies where the denominator has no rows near: the ratio says "
+                "nothing of it.",
+                stacklevel=3,
+            )
+        return (A[near], weights[near]) if near.any() else (A, weights)
 
     def _basis(self, kernel: Kernel, A: Array, B: Array, rng: np.random.Generator) -> FeatureKernel:
         if self.method != "kulsif":

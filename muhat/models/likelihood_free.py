@@ -41,6 +41,7 @@ from muhat.models.base import Estimator, encode_outputs
 from muhat.models.density_ratio import DensityRatio, numerator_points
 from muhat.models.simulated_posterior import SimulatedPosterior
 from muhat.operators.bayes import NoOverlap
+from muhat.operators.ratio import covered
 
 # Simulations below which the methods of this library have nothing to regress on.
 LEAST = 10
@@ -49,8 +50,8 @@ LEAST = 10
 LONELY, BEYOND = 1.2, 0.1
 # Posterior points that a kernel is scaled from, and an effective number of them that is too few.
 SCALED_FROM, TOO_FEW = 400, 5.0
-# Prior points whose kernel with every simulated θ is below this were never simulated; so many may be.
-NEVER, PART = 0.01, 0.05
+# The share of the prior that may lie where nothing was simulated without a warning.
+PART = 0.05
 
 
 class LikelihoodFree(Estimator):
@@ -285,11 +286,9 @@ class LikelihoodFree(Estimator):
         points, weights = numerator_points(
             prior, self.encoder_theta_, theta.shape[1], "prior", "the theta seen in fit"
         )
-        kernel, inputs = default_kernel(self.simulations_.inputs), self.simulations_.inputs
         there = self.simulations_.support_theta.without_boxes().to_line(points)
-        # Nearest in the kernel, in units of what lies between neighbours in the simulations.
-        near = np.asarray(kernel(there, inputs)).max(axis=1)
-        lost = float(np.abs(weights[near < NEVER]).sum() / np.abs(weights).sum())
+        near = covered(there, self.simulations_.inputs)
+        lost = float(np.abs(weights[~near]).sum() / np.abs(weights).sum())
         if lost > 1 - 1e-6:
             raise NoOverlap(
                 f"None of the prior's {len(points)} points lies near any simulated theta (which run from "
@@ -297,10 +296,11 @@ class LikelihoodFree(Estimator):
             )
         if lost > PART:
             warnings.warn(
-                f"{lost:.0%} of the prior lies where nothing was simulated: there the posterior is a guess. "
-                "Simulate where the prior has mass.",
+                f"{lost:.0%} of the prior lies where nothing was simulated, and is left out: simulate where "
+                "the prior has mass.",
                 stacklevel=3,
             )
+        points, weights = points[near], weights[near]
         return np.asarray(points, dtype=np.float64), np.asarray(weights, dtype=np.float64) / weights.sum()
 
     def _reweighted(

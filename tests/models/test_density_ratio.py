@@ -264,3 +264,13 @@ class TestBadInput:
             model.predict(np.ones((3, 2)))
         with pytest.raises(ValueError, match="z contains NaN"):
             model.predict([[np.nan]])
+
+
+def test_a_numerator_that_reaches_beyond_the_denominator():
+    denominator = np.random.default_rng(2).uniform(0.5, 8, (1000, 1))
+    numerator = np.random.default_rng(3).gamma(2, 2, (2000, 1))
+    with pytest.warns(UserWarning, match="lies where the denominator has no rows"):
+        ratio = mh.DensityRatio().fit(numerator, denominator)
+    at = np.array([[1.0], [2.0], [3.0], [5.0], [7.0]])
+    truth = 7.5 * at[:, 0] / 4 * np.exp(-at[:, 0] / 2)
+    assert_allclose(ratio.predict(at), truth, atol=0.4)  # the narrowest kernel's ratio is off by 5
