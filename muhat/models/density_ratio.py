@@ -102,8 +102,6 @@ class DensityRatio(Estimator):
         A, weights = numerator_points(numerator, self.encoder_x_, B.shape[1])
         kernel = resolve_kernel(self.kernel, B, self.encoder_x_, "kernel")
         alpha = self.alpha if self.method == "rulsif" else 0.0
-        if self.kernel is None or self.reg is None:
-            A, weights = self._covered(A, weights, B)
 
         def problem(candidate: Kernel) -> tuple[FeatureKernel, LeastSquares]:
             features = self._basis(candidate, A, B, np.random.default_rng(seed))  # the same points for each
@@ -114,6 +112,8 @@ class DensityRatio(Estimator):
         if self.kernel is None or self.reg is None:
             tried = candidates(kernel, B.shape[1], self.kernel is None)
             regs = REGULARISERS if self.reg is None else np.array([self.reg])
+            if alpha == 0:  # a relative ratio is bounded, and so is its loss
+                A, weights = self._covered(A, weights, B)
             self.selection_ = choose_ratio(tried, regs, lambda k: problem(k)[1])
             kernel, self.reg_ = self.selection_.kernel, self.selection_.reg
         else:
