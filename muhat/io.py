@@ -47,6 +47,7 @@ from muhat.learning.leave_one_out import LeaveOneOut
 from muhat.learning.likelihood_free import MethodChoice
 from muhat.learning.moved import MovedChoice, Ridge
 from muhat.learning.residuals import Regression, Standard
+from muhat.learning.sample_task import SampledTask
 from muhat.learning.simulations import Options, RuleChoice, Simulations
 from muhat.learning.summaries import Summary
 from muhat.learning.supports import Support
@@ -114,6 +115,7 @@ _OTHERS = (
     Regression,
     Ridge,
     RuleChoice,
+    SampledTask,
     Simulated,
     SimulatedPosterior,
     Simulations,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from muhat._validation import as_rows, check_positive
+from muhat.kernels.default import default_kernel
+from muhat.models.posterior import UNLIKE
+
+# Rows that are looked at, of the task and of the pairs, to see whether they come near each other.
+LOOK_AT = 2000, 4096
 
 
 def as_columns(X: Any) -> Any:
@@ -60,4 +66,31 @@ def as_covariance(Sigma: Any, m: int) -> np.ndarray:
     return A
 
 
-__all__ = ["as_columns", "as_combinations", "as_covariance", "as_targets"]
+def warn_if_far(Y: np.ndarray, Y_task: np.ndarray, encoder: Any) -> None:
+    """Say so where no y of the task comes near one of the pairs."""
+    rows = np.random.default_rng(0).permutation(len(Y_task))[: LOOK_AT[0]]
+    nearest = float(default_kernel(Y, encoder)(Y_task[rows], Y[: LOOK_AT[1]]).max())
+    if nearest < UNLIKE:
+        warnings.warn(
+            f"No y of the task comes near one of the pairs (largest kernel correlation {nearest:.2g}): "
+            "they say nothing of x there, so that f stays as uncertain as before. Check the units of Y "
+            "and Y_task, or collect pairs where the task is.",
+            stacklevel=3,
+        )
+
+
+def check_memory(n: int, m: int, exact: bool, full: bool) -> None:
+    """Refuse kernel matrices of more than 4 GB, for ``n`` points and ``m`` observations."""
+    limit = int((4e9 / 8) ** 0.5)
+    if exact and n > limit:
+        raise ValueError(
+            f"X has {n} rows, too many for exact kernel matrices: pass representation=mh.Nystrom(300)."
+        )
+    if full and exact and m > limit:
+        raise ValueError(
+            f"z_task has {m} rows, too many for full inference with exact kernels: pass "
+            'inference="map" or representation=mh.Nystrom(300).'
+        )
+
+
+__all__ = ["as_columns", "as_combinations", "as_covariance", "as_targets", "check_memory", "warn_if_far"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -28,6 +27,7 @@ from muhat.kernels.base import Kernel
 from muhat.kernels.default import default_kernel, resolve_kernel
 from muhat.learning.leave_one_out import stretch
 from muhat.learning.parameters import Parameters
+from muhat.learning.sample_task import SampledTask, sample_task
 from muhat.learning.task_transformed import (
     TIED,
     LearnedTask,
@@ -37,17 +37,20 @@ from muhat.learning.task_transformed import (
     maximise_task,
 )
 from muhat.models.base import Estimator
-from muhat.models.bayesian_embedding import _draw
-from muhat.models.posterior import UNLIKE
-from muhat.models.task_inputs import as_columns, as_combinations, as_covariance, as_targets
-from muhat.models.task_state import State, of_f, of_g
+from muhat.models.task_inputs import (
+    as_columns,
+    as_combinations,
+    as_covariance,
+    as_targets,
+    check_memory,
+    warn_if_far,
+)
+from muhat.models.task_state import State, combined, drawn, mixed, of_f, of_g
 from muhat.operators.deconditional import (
-    Deconditional,
     Transformation,
     cheapest_form,
     function_space,
     input_space,
-    sums_of,
     weight_space,
 )
 
@@ -59,6 +62,8 @@ REFINE = 15
 SHORT = 0.1
 # Rows that are predicted at a time.
 BLOCK_ROWS = 4096
+# Draws of the parameters over which predictions are averaged, of all that were made.
+STATES = 32
 # The noise's standard deviation where nothing is learned and none is given, as a share of that of z.
 NOISE = 0.1
 
@@ -83,7 +88,10 @@ class TaskTransformedGP(Estimator):
         optimize: whether the parameters of both kernels and the noise are learned, by the largest marginal
             likelihood; with pairs, the amplitudes of k and ℓ have a weak prior about the variance of z (they
             trade places otherwise). A kernel that is given is where the search starts, with an amplitude.
-            ``"inducing"`` to learn the inducing points alone.
+            ``"inducing"`` to learn the inducing points alone. ``"sample"`` to go on from the maximum by NUTS:
+            draws from marginal likelihood times weak log-normal priors, over which every prediction is
+            averaged, so that its spread has that of the parameters, too. It evaluates the likelihood some
+            ten thousand times: for hundreds of rows. Inducing points stay at the maximum.
         inducing: for :meth:`fit_direct`, number of points that stand for all of the data, or where they
             start; they are learned with the rest [HR19, §8.2]. Inference is then ``"map"``, and ℓ is 10⁴ k
             unless it is given: f is its own conditional mean.
@@ -92,6 +100,8 @@ class TaskTransformedGP(Estimator):
         center: whether f is the Gaussian process plus a constant, estimated from z. None for yes where
             parameters are learned.
         starts: how many starting points are followed, of the many that are tried.
+        chains, samples, warmup: of ``optimize="sample"``: chains, draws kept in each, and steps before
+            that are dropped.
         random_state: seed.
 
     Attributes:
@@ -99,6 +109,9 @@ class TaskTransformedGP(Estimator):
         learned_: what the search found, or None.
         log_marginal_likelihood_: ``log p(z)`` at these.
         theta_, labels_: logarithms of all parameters, and their names.
+        draws_: logarithms of all parameters, drawn, (chains, samples, p), or None; the attributes above are
+            of the maximum.
+        diagnostics_: of the draws: means, R̂, effective sizes, divergences; or None.
         X_, Y_: the pairs; inducing points in a sparse representation.
 
     In terms of a kernel ℓ of amplitude 1 and operators that are averages, ``λ = σ²/(n·amp_ℓ)`` and
@@ -119,6 +132,9 @@ class TaskTransformedGP(Estimator):
         center: bool | None = None,
         starts: int = 3,
         random_state: Any = 0,
+        chains: int = 4,
+        samples: int = 200,
+        warmup: int = 200,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
@@ -130,6 +146,9 @@ class TaskTransformedGP(Estimator):
         self.center = center
         self.starts = starts
         self.random_state = random_state
+        self.chains = chains
+        self.samples = samples
+        self.warmup = warmup
 
     # -- fitting -----------------------------------------------------------------------------------
 
@@ -153,7 +172,7 @@ class TaskTransformedGP(Estimator):
         z = as_targets(z_task, "z_task")
         check_same_rows(C, z, "Y_task", "z_task")
         B = np.asarray(B, dtype=np.float64)
-        self._warn_if_far(B, C)
+        warn_if_far(B, C, self.encoder_y_)
         self.X_, self.Y_, self.Y_task_ = A.astype(np.float64), B, C
         self.M_ = self.Sigma_ = self.inducing_ = None
         self.full_ = self.inference == "full"
@@ -215,10 +234,16 @@ class TaskTransformedGP(Estimator):
         self._learn(values, np.ones(len(values)))
         return self
 
+    @property
+    def _learns(self) -> bool:
+        """Whether kernels and noise are learned."""
+        return self.optimize is True or self.optimize == "sample"
+
     def _check_arguments(self) -> None:
         check_choice(self.inference, "inference", ("full", "map"))
-        check_choice(self.optimize, "optimize", (True, False, "inducing"))
-        check_count(self.starts, "starts")
+        check_choice(self.optimize, "optimize", (True, False, "inducing", "sample"))
+        for name, least in (("starts", 1), ("chains", 1), ("samples", 4), ("warmup", 20)):
+            check_count(getattr(self, name), name, least)
         if self.optimize == "inducing" and self.inducing is None:
             raise ValueError('optimize="inducing" needs inducing points to learn: pass inducing=50.')
         if self.noise is not None:
@@ -238,24 +263,12 @@ class TaskTransformedGP(Estimator):
         check_same_columns(C, k, "Y_task", "Y")
         return as_rows(C, "Y_task", least)
 
-    def _warn_if_far(self, Y: np.ndarray, C: np.ndarray) -> None:
-        kernel = default_kernel(Y, self.encoder_y_)
-        rows = np.random.default_rng(0).permutation(len(C))[:2000]
-        nearest = float(kernel(C[rows], Y[:BLOCK_ROWS]).max())
-        if nearest < UNLIKE:
-            warnings.warn(
-                f"No y of the task comes near one of the pairs (largest kernel correlation {nearest:.2g}): "
-                "they say nothing of x there, so that f stays as uncertain as before. Check the units of Y "
-                "and Y_task, or collect pairs where the task is.",
-                stacklevel=3,
-            )
-
     # -- learning ----------------------------------------------------------------------------------
 
     def _learn(self, z: np.ndarray, sums: np.ndarray) -> None:
         """Choose what is free, and make the posterior. ``sums`` is what a constant f = 1 gives."""
         rng = as_generator(self.random_state)
-        center = self.optimize is True if self.center is None else self.center
+        center = self._learns if self.center is None else self.center
         self.offset_ = float(sums @ z / max(sums @ sums, 1e-300)) if center else 0.0
         self.z_ = z - self.offset_ * sums
         scale = float(np.sqrt(np.mean(self.z_**2))) or 1.0
@@ -270,42 +283,34 @@ class TaskTransformedGP(Estimator):
             self.kernel_y_ = self._kernel(self.kernel_y, inputs, self.encoder_y_, "kernel_y", scale**2)
             if self.inducing_ is not None and self.kernel_y is None:
                 self.kernel_y_ = TIED * self.kernel_x_
-        self._check_memory()
-        self.noise_ = (
-            self.noise if self.noise is not None else scale * (1.0 if self.optimize is True else NOISE)
-        )
+        exact = isinstance(self._representations()[0], Exact)
+        check_memory(len(self.X_), len(z), exact, self.full_)
+        self.noise_ = self.noise if self.noise is not None else scale * (1.0 if self._learns else NOISE)
         self._choose_landmarks(rng)
         self.learned_: LearnedTask | None = None
+        self.draws_: np.ndarray | None = None
+        self.diagnostics_: SampledTask | None = None
+        start = self._problem()
         if self.optimize:
             self._maximise(rng)
         problem = self._problem()
         self.theta_, self.labels_ = problem.base, problem.labels
         self._prepare()
         self.log_marginal_likelihood_ = float(self._states[0].posterior.log_likelihood)
+        if self.optimize == "sample":
+            around = replace(problem, base=start.base)  # the priors are about where the search began
+            counts = (self.chains, self.samples, self.warmup)
+            self.draws_, self.diagnostics_ = sample_task(around, self.theta_, *counts, rng)
+            self._prepare()
 
     def _kernel(self, given: Any, X: np.ndarray, encoder: Any, name: str, scale: float) -> Kernel:
         kernel = resolve_kernel(given, X, encoder, name)
         if given is None:
             return scale * kernel
-        if self.optimize is not True:
+        if not self._learns:
             return kernel
         scaled = any(map(amplitude, _parameters(scale * kernel).names[:-1]))
         return kernel if scaled else scale * kernel
-
-    def _check_memory(self) -> None:
-        exact = isinstance(self._representations()[0], Exact)
-        n, m = len(self.X_), len(self.z_)
-        limit = int((4e9 / 8) ** 0.5)
-        if exact and n > limit:
-            raise ValueError(
-                f"X has {n} rows, too many for exact kernel matrices: pass representation=mh.Nystrom(300)."
-            )
-        if self.full_ and exact and m > limit:
-            raise ValueError(
-                f"z_task has {m} rows, too many for full inference with exact kernels: pass "
-                'inference="map" or '
-                "representation=mh.Nystrom(300)."
-            )
 
     def _choose_landmarks(self, rng: np.random.Generator) -> None:
         """Landmarks stay where they are while the kernels are learned."""
@@ -318,7 +323,7 @@ class TaskTransformedGP(Estimator):
                 continue
             # Shorter lengthscales than those of the start may be learned: landmarks must serve them, too.
             plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
-            short = stretch(plain, np.full(X.shape[1], SHORT if self.optimize is True else 1.0))
+            short = stretch(plain, np.full(X.shape[1], SHORT if self._learns else 1.0))
             found.append(r.fit(short, X, rng).landmarks)  # type: ignore[attr-defined]
         self.landmarks_x_, self.landmarks_y_ = found
 
@@ -397,7 +402,13 @@ class TaskTransformedGP(Estimator):
     # -- the posterior -----------------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        self._states = [self._state(self.kernel_x_, self.kernel_y_, float(self.noise_) ** 2)]
+        if self.draws_ is None:
+            self._states = [self._state(self.kernel_x_, self.kernel_y_, float(self.noise_) ** 2)]
+            return
+        problem, draws = self._problem(), self.draws_.reshape(-1, self.draws_.shape[-1])
+        rows = np.linspace(0, len(draws) - 1, min(STATES, len(draws))).round().astype(int)
+        found = (problem.kernels(draws[i]) for i in rows)
+        self._states = [self._state(k, ell, float(variance)) for k, ell, variance in found]
 
     def _gram(self, which: int, kernel: Kernel, X: np.ndarray) -> Gram:
         r = self._representations()[which]
@@ -412,7 +423,8 @@ class TaskTransformedGP(Estimator):
         z, n, m = self.z_, len(self.X_), len(self.z_)
         p = gram.Phi.shape[1] if isinstance(gram, LowRankGram) else None
         if kernel_y is None:
-            return State(gram, self._combined(gram, p, variance), None, None)
+            noise = np.full(m, variance) if self.Sigma_ is None else self.Sigma_
+            return State(gram, combined(gram, self.M_, z, noise), None, None)
         task = Transformation.of(self._gram(1, kernel_y, self.Y_), variance, self.full_)  # type: ignore[arg-type]
         Y = self.Y_task_
         form = cheapest_form(n, m, p, self.full_)
@@ -424,20 +436,6 @@ class TaskTransformedGP(Estimator):
             Sigma = task.beside(Y) + variance * np.eye(m) if self.full_ else np.full(m, variance)
             return State(gram, function_space(gram.dense(), task.matrix(Y), Sigma, z), task, None)
         return State(gram, input_space(gram.dense(), task.blocks(Y, z), variance), task, None)
-
-    def _combined(self, gram: Gram, p: int | None, variance: float) -> Deconditional:
-        """The posterior where M is given."""
-        M, z, n, m = self.M_, self.z_, len(self.X_), len(self.z_)
-        noise = np.full(m, variance) if self.Sigma_ is None else self.Sigma_
-        form = cheapest_form(n, m, p, noise.ndim == 2)
-        if form == "weight":
-            features = gram.factor()
-            return weight_space(features, sums_of(features.Phi if M is None else M @ features.Phi, z, noise))
-        if form == "function" or M is None:
-            return function_space(gram.dense(), M, noise, z)
-        scale = 1 / np.sqrt(noise)  # in units of the noise
-        found = input_space(gram.dense(), [(M * scale[:, None], z * scale)], 1.0)
-        return replace(found, log_likelihood=found.log_likelihood + np.log(scale).sum())
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -466,18 +464,17 @@ class TaskTransformedGP(Estimator):
     def sample(self, X: Any, n: int = 1, random_state: Any = 0) -> np.ndarray:
         """``n`` functions drawn from the posterior of f, at ``X`` (q, d), (n, q)."""
         n = check_count(n, "n")
-        mean, cov = self.predict(X, return_cov=True)
-        return _draw(mean, cov, n, as_generator(random_state))
+        A, rng = self._rows(as_columns(X)).astype(np.float64), as_generator(random_state)
+        return self.offset_ + drawn(self._states, A, n, rng)
 
     def _answer(self, A: np.ndarray, of: Any, return_std: bool, return_cov: bool) -> Any:
         if return_std and return_cov:
             raise ValueError(
                 "Ask for return_std or for return_cov, not for both: the latter holds the former."
             )
-        (state,) = self._states
         kind = "cov" if return_cov else "var" if return_std else "mean"
         size = max(len(A), 1) if return_cov else BLOCK_ROWS
-        parts = [of(state, A[i : i + size], kind) for i in range(0, len(A), size)]
+        parts = [mixed(self._states, A[i : i + size], kind, of) for i in range(0, len(A), size)]
         mean = np.concatenate([p[0] for p in parts]) + self.offset_
         if kind == "mean":
             return mean
