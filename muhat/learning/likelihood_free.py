@@ -35,6 +35,8 @@ from muhat.operators.bayes import RULES
 
 # Held-out simulations that are scored, and folds for few and for many simulations.
 ASKED, FOLDS, MANY = 100, {False: 5, True: 2}, 500
+# Standard errors by which a method must be better than one named before it.
+MARGIN = 1.64
 # The share of the prior that is mixed into a posterior to score it.
 BACKGROUND = 0.01
 # Simulations and prior points that the search of a rule looks at, at most.
@@ -252,7 +254,7 @@ def choose_method(
 ) -> tuple[MethodChoice, dict[str, Choice]]:
     """The method with the largest held-out score, and what was chosen in each.
 
-    A method displaces one named before it if it is better by more than the standard error of the difference.
+    A method displaces one named before it if it is better by more than chance: one-sided, at the level 5%.
     """
     choices: dict[str, Choice] = {}
     folds, seed, scores = make_folds(len(sims), rng), int(rng.integers(2**32)), []
@@ -271,7 +273,7 @@ def choose_method(
         return MethodChoice(names, np.array([np.nan]), np.array([np.nan]), names[0]), choices
     means, best = np.array([s.mean() for s in scores]), 0
     for i in range(1, len(names)):
-        if means[i] - means[best] > _error(scores[i] - scores[best]):
+        if means[i] - means[best] > MARGIN * _error(scores[i] - scores[best]):
             best = i
     errors = np.array([_error(s - scores[best]) for s in scores])
     return MethodChoice(names, means, errors, names[best]), choices

@@ -9,6 +9,7 @@ count for more. With ``c = √(1 − h²)`` the smoothing keeps their variance, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ from muhat.kernels.base import Kernel
 from muhat.kernels.stationary import Gaussian, Matern
 from muhat.learning.leave_one_out import leave_one_out_path, stretch
 
-# Regressions see at most so many landmarks; what is chosen by a search, it sees on so many rows.
-LANDMARKS = 250
+# Regressions see so many landmarks, of many rows a quarter of them up to so many; what is chosen by a
+# search, it sees on so many rows.
+LANDMARKS, MOST_LANDMARKS = 250, 500
 SEARCH_ROWS, SEARCH_LANDMARKS = 500, 150
 REGULARISERS = np.logspace(-9, 0, 19)
 MULTIPLES = 2.0 ** np.arange(-2, 3)
@@ -55,8 +57,12 @@ class Ridge:
     coefficients: np.ndarray
     offset: np.ndarray
 
+    @cached_property
+    def landmark_weights(self) -> np.ndarray:
+        return self.kernel.landmark_weights(self.coefficients.T).T
+
     def at(self, x: np.ndarray) -> np.ndarray:
-        return self.offset + self.kernel.features(x) @ self.coefficients
+        return self.offset + self.kernel.kernel(x, self.kernel.landmarks) @ self.landmark_weights
 
 
 def fit_ridge(
@@ -90,7 +96,7 @@ def choose_ridge(
                 best = (loss, candidate)
     assert best is not None
     # The regulariser falls with n: once more on all rows.
-    landmarks = X[some(len(X), LANDMARKS, rng)]
+    landmarks = X[some(len(X), enough_landmarks(len(X)), rng)]
     losses = _path(best[1], X, F - F.mean(axis=0), landmarks)
     # On a flat valley the largest regulariser: the same loss, and steadier elsewhere.
     return best[1], float(REGULARISERS[np.flatnonzero(losses <= FLAT * losses.min())[-1]])
@@ -98,6 +104,11 @@ def choose_ridge(
 
 def _path(kernel: Kernel, X: np.ndarray, F: np.ndarray, landmarks: np.ndarray) -> np.ndarray:
     return leave_one_out_path(NystromKernel.fit(kernel, landmarks).features(X), F, REGULARISERS)
+
+
+def enough_landmarks(n: int) -> int:
+    """How many of n rows."""
+    return min(max(LANDMARKS, n // 4), MOST_LANDMARKS)
 
 
 def some(n: int, most: int, rng: np.random.Generator) -> np.ndarray:
@@ -219,7 +230,7 @@ class MovedDensity:
         out = np.empty((len(y), len(x)))
         unit = np.log(scale).sum(axis=1) + np.log(np.diagonal(self.lower)).sum()
         for i, row in enumerate(y):
-            U = _whiten((row - mean) / scale, self.centre, self.lower)
+            U = whiten((row - mean) / scale, self.centre, self.lower)
             out[i] = _log_kde(U, E, W, self.choice.smooth) - unit
         return out
 
@@ -230,7 +241,7 @@ class MovedDensity:
         W = None
         if np.isfinite(self.choice.near):
             W = near_weights(squares(x / self.unit_x, X / self.unit_x), self.choice.near)
-        U = _whiten((y - mean) / scale, self.centre, self.lower)
+        U = whiten((y - mean) / scale, self.centre, self.lower)
         unit = np.log(scale).sum(axis=1) + np.log(np.diagonal(self.lower)).sum()
         return _log_kde(U, E, W, self.choice.smooth) - unit
 
@@ -239,12 +250,12 @@ def fit_moved(
     X: np.ndarray, Y: np.ndarray, rng: np.random.Generator, choice: MovedChoice | None = None
 ) -> MovedDensity:
     """The density of ``Y`` (n, k) given ``X`` (n, d), with all that is free chosen unless it is given."""
-    landmarks = X[some(len(X), LANDMARKS, rng)]
+    landmarks = X[some(len(X), enough_landmarks(len(X)), rng)]
     if choice is None:
         choice = choose_moved(X, Y, landmarks, rng)
     location, residuals, _ = _standard(X, Y, choice.way, choice.location, choice.scale, landmarks)
     centre, lower = _shape(residuals)
-    return MovedDensity(X, _unit(X), location, _whiten(residuals, centre, lower), centre, lower, choice)
+    return MovedDensity(X, _unit(X), location, whiten(residuals, centre, lower), centre, lower, choice)
 
 
 def choose_moved(
@@ -268,7 +279,7 @@ def choose_moved(
     for way in range(len(WAYS)):
         _, E, units = _standard(X, Y, way, where, spread, landmarks)
         centre, lower = _shape(E)
-        U = _whiten(E, centre, lower)
+        U = whiten(E, centre, lower)
         own = asked[:, None] == summed
         unit = np.log(units[asked]).sum(axis=1).mean() + np.log(np.diagonal(lower)).sum()
         top = -np.inf
@@ -362,7 +373,8 @@ def _shape(E: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return centre, np.diag(np.sqrt(np.maximum(np.diagonal(C), 1e-12)))
 
 
-def _whiten(E: np.ndarray, centre: np.ndarray, lower: np.ndarray) -> np.ndarray:
+def whiten(E: np.ndarray, centre: np.ndarray, lower: np.ndarray) -> np.ndarray:
+    """``(e − centre) lower⁻ᵀ`` for every row e."""
     from scipy.linalg import solve_triangular
 
     return solve_triangular(lower, (E - centre).T, lower=True).T

@@ -12,7 +12,7 @@ from muhat.embedding.simplex import project_simplex
 from muhat.gram import DenseGram
 from muhat.kernels.base import Kernel
 from muhat.learning.moved import MovedChoice, MovedDensity, some
-from muhat.learning.smoothed_prior import Effort, SmoothedPrior
+from muhat.learning.smoothed_prior import About, Draws, Effort, SmoothedPrior
 from muhat.learning.supports import Support, find_support
 from muhat.operators import likelihood_free as operators
 from muhat.operators.bayes import Prior
@@ -24,9 +24,10 @@ METHODS = (*MOVED, "dme", "kelfi", "kbr", "importance", "kabc", "k2abc", "reject
 DEFAULT = ("adjusted", "surrogate", "rejection")
 # Methods that take a prior by themselves; the others' posteriors are multiplied by the density ratio.
 WITH_PRIOR = ("surrogate", "dme", "kelfi", "kbr", "importance")
-# Of the surrogate likelihood: for a posterior, and for a score.
-# (An evidence from few effective draws would be too small, and the score too large.)
-THOROUGH, QUICK = Effort(), Effort(400, 3.0, 2, 250)
+# Of the surrogate likelihood: for a posterior, and for a score; effective draws of the prior that need no
+# others for a score, if none of them misses how likely the truth is.
+THOROUGH, QUICK = Effort(), Effort(400, 120, 10.0, 8, 250)
+SEEN = 30.0
 
 Weighted = tuple[np.ndarray, np.ndarray]
 
@@ -161,7 +162,10 @@ class Surrogate:
         return out
 
     def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
-        """``log p(y | θ) + log p(θ) − log p(y)``, the last from draws of the prior."""
+        """``log p(y | θ) + log p(θ) − log p(y)``, the last from draws of the prior and draws about θ.
+
+        θ is where y came from: without draws about it the evidence would be too small where the prior's miss.
+        """
         support, rng = self.simulations.support_theta, np.random.default_rng(0)
         inputs = support.without_boxes().to_line(support.from_line(T))
         Y = self.simulations.support_x.to_line(y)
@@ -169,15 +173,21 @@ class Surrogate:
         few = self.prior.thin(QUICK.centres, rng)
         start = few.draw(QUICK.points, rng)
         at_start = self.density.logpdf(start, Y, rows)
-        marginal = np.empty(len(Y))
+        at_truth = self.density.logpdf_of_pairs(inputs, Y, rows)
+        begun, marginal = Draws.of_prior(few, start, at_start[0]), np.empty(len(Y))
         for i, row in enumerate(Y):
 
-            def log_likelihood(T: np.ndarray, row: np.ndarray = row, i: int = i) -> np.ndarray:
-                return at_start[i] if T is start else self.density.logpdf(T, row[None], rows)[0]
+            def log_likelihood(T: np.ndarray, row: np.ndarray = row) -> np.ndarray:
+                return self.density.logpdf(T, row[None], rows)[0]
 
-            marginal[i] = few.log_evidence(log_likelihood, start, QUICK, rng)
+            draws = replace(begun, log=at_start[i])
+            if not (few.is_discrete or (draws.size >= SEEN and at_truth[i] <= at_start[i].max())):
+                about = About(inputs[i], few.sd)
+                near = about.draw(QUICK.steps, rng)
+                draws = draws.join(near, log_likelihood(near), few.density(near), about.density)
+            marginal[i] = few.log_evidence(log_likelihood, draws, QUICK, rng)
         prior = np.log(np.maximum(self.prior.density(inputs), 1e-300))
-        return self.density.logpdf_of_pairs(inputs, Y, rows) + prior - marginal + support.log_stretch(T)
+        return at_truth + prior - marginal + support.log_stretch(T)
 
     def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
         return points[index]

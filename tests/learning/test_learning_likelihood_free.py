@@ -8,7 +8,7 @@ import muhat as mh
 from muhat.learning.likelihood_free import choose_method, held_out_scores, make_folds
 from muhat.learning.moved import MovedChoice, choose_ridge, fit_moved, fit_ridge, near_weights
 from muhat.learning.simulations import Options, Simulations, smoothed_prior, weighted_log_kde
-from muhat.learning.smoothed_prior import Effort, SmoothedPrior, systematic
+from muhat.learning.smoothed_prior import About, Draws, Effort, Mixture, SmoothedPrior, systematic
 from muhat.learning.supports import BOX, LINE, POSITIVE, find_support
 
 
@@ -142,13 +142,88 @@ def test_evidence_is_found_where_hardly_a_draw_is():
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(1000, 1))
     prior = SmoothedPrior.of(theta, np.full(1000, 1e-3), find_support(theta), rng)
-    start, effort = prior.draw(300, rng), Effort(300, 20.0, 3, 1000)
+    start, effort = prior.draw(300, rng), Effort(300, 300, 20.0, 5, 1000)
 
     def log_likelihood(T):
         return stats.norm(1.5, 3e-3).logpdf(T[:, 0])
 
-    found = prior.log_evidence(log_likelihood, start, effort, rng)
+    draws = Draws.of_prior(prior, start, log_likelihood(start))
+    found = prior.log_evidence(log_likelihood, draws, effort, rng)
     assert found == pytest.approx(np.log(prior.density(np.array([[1.5]])))[0], abs=0.3)
+
+
+# A likelihood on four columns, narrow, and narrower still across a ridge.
+RIDGE = stats.multivariate_normal([0.5, -0.3, 0.2, 0.1], 0.05**2 * (0.1 * np.eye(4) + 0.9 * np.ones((4, 4))))
+
+
+@pytest.fixture(scope="module")
+def four_columns():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(1000, 4))
+    return SmoothedPrior.of(theta, np.full(1000, 1e-3), find_support(theta), rng)
+
+
+@pytest.mark.parametrize("freedom", [np.inf, 30])
+def test_a_narrow_posterior_of_four_columns_is_found(four_columns, freedom):
+    # With the tails of Student's t, a low power of the likelihood is a spike on a hill as wide as the prior.
+    likelihood = RIDGE if np.isinf(freedom) else stats.multivariate_t(RIDGE.mean, RIDGE.cov, df=freedom)
+    rng = np.random.default_rng(1)
+    T, W = four_columns.posterior(likelihood.logpdf, four_columns.draw(1500, rng), Effort(), rng)
+    assert 1 / (W**2).sum() > 300
+    mean, cov = W @ T, (T - W @ T).T @ (W[:, None] * (T - W @ T))
+    sd = np.sqrt(np.diagonal(RIDGE.cov))
+    np.testing.assert_allclose((mean - RIDGE.mean) / sd, 0, atol=0.2)
+    np.testing.assert_allclose(cov / np.outer(sd, sd), RIDGE.cov / np.outer(sd, sd), atol=0.25)
+
+
+def test_draws_about_the_truth_keep_the_evidence_from_being_too_small(four_columns):
+    rng = np.random.default_rng(0)
+    start, effort = four_columns.draw(100, rng), Effort(100, 100, 10.0, 0, 250)  # no rounds
+    plain = Draws.of_prior(four_columns, start, RIDGE.logpdf(start))
+    about = About(np.asarray(RIDGE.mean), four_columns.sd)
+    T = about.draw(400, rng)
+    joined = plain.join(T, RIDGE.logpdf(T), four_columns.density(T), about.density)
+    exact = np.log(four_columns.density(RIDGE.mean[None]))[0]
+    assert four_columns.log_evidence(RIDGE.logpdf, plain, effort, rng) < exact - 10
+    assert four_columns.log_evidence(RIDGE.logpdf, joined, effort, rng) == pytest.approx(exact, abs=0.7)
+
+
+def test_proposals_are_densities_of_their_draws():
+    rng = np.random.default_rng(0)
+    T, W = rng.normal(size=(60, 2)) @ np.array([[1.0, 0.9], [0.0, 0.2]]), np.full(60, 1 / 60)
+    for proposal in (Mixture.about(T, W, 60, rng), About(np.array([0.2, -1.0]), np.array([1.0, 3.0]))):
+        draws = proposal.draw(20_000, rng)
+        # The mean of a density over that which was drawn from is one.
+        other = stats.multivariate_normal(draws.mean(axis=0), 0.3 * np.cov(draws.T))
+        assert (other.pdf(draws) / proposal.density(draws)).mean() == pytest.approx(1, abs=0.05)
+
+
+def test_draws_of_all_rounds_count_as_of_one_mixture(four_columns):
+    rng = np.random.default_rng(0)
+    a, b = four_columns.draw(30, rng), RIDGE.rvs(20, random_state=rng)
+    draws = Draws.of_prior(four_columns, a, np.zeros(30))
+    draws = draws.join(b, np.zeros(20), four_columns.density(b), RIDGE.pdf)
+    both = np.concatenate([a, b])
+    prior = four_columns.density(both)
+    np.testing.assert_allclose(draws.base, np.log(prior / (0.6 * prior + 0.4 * RIDGE.pdf(both))))
+
+
+def test_the_smoothing_of_a_prior_is_chosen():
+    rng = np.random.default_rng(0)
+    even = np.full(500, 1 / 500)
+    box = rng.random((500, 2))
+    uniform = SmoothedPrior.of(box, even, find_support(box), rng)
+    assert np.isinf(uniform.width).all()
+    ends = uniform.support
+    np.testing.assert_allclose(uniform.density(box), 1 / np.prod(ends.upper - ends.lower))
+    assert uniform.density(np.array([[0.5, 1.5]])) == 0
+    bell = rng.normal(size=(500, 2))
+    one = SmoothedPrior.of(bell, even, find_support(bell), rng)
+    np.testing.assert_allclose(one.width, bell.std(axis=0))
+    two = np.concatenate([rng.normal(-3, 0.3, (250, 1)), rng.normal(3, 0.3, (250, 1))])
+    narrow = SmoothedPrior.of(two, even, find_support(two), rng)
+    assert narrow.width < 0.5
+    assert narrow.density(np.zeros((1, 1))) < 0.01
 
 
 def test_smoothed_prior_in_a_box_stays_there():
