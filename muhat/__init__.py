@@ -1,6 +1,7 @@
 """muhat: inference with distributions known only through samples, by kernel mean embeddings."""
 
 from muhat import _threads
+from muhat._bags import Bags, GaussianBags
 from muhat._linalg import SingularSystem
 from muhat._version import __version__
 from muhat.embedding import Density, Embedding, embed, mmd
@@ -16,9 +17,11 @@ from muhat.kernels import (
     Linear,
     Matern,
     NoClosedForm,
+    OnDistributions,
     Polynomial,
     RationalQuadratic,
     Rotation,
+    Student,
 )
 from muhat.learning import learn_kernel, sample_kernel
 from muhat.models import (
@@ -26,6 +29,8 @@ from muhat.models import (
     ConditionalDensity,
     ConditionalMean,
     DensityRatio,
+    DistributionClassifier,
+    DistributionRegressor,
     KernelBayes,
     KernelBayesFilter,
     LikelihoodFree,
@@ -38,6 +43,7 @@ from muhat.testing import conditional_independence_test, discover, independence_
 _threads.find_blas()  # now, when all BLAS libraries are loaded, and not in the user's first call
 
 __all__ = [
+    "Bags",
     "BayesianEmbedding",
     "Cauchy",
     "ConditionalDensity",
@@ -45,11 +51,14 @@ __all__ = [
     "Delta",
     "Density",
     "DensityRatio",
+    "DistributionClassifier",
+    "DistributionRegressor",
     "Embedding",
     "Exact",
     "Features",
     "Fourier",
     "Gaussian",
+    "GaussianBags",
     "InverseMultiquadric",
     "Kernel",
     "KernelBayes",
@@ -61,10 +70,12 @@ __all__ = [
     "Neural",
     "NoClosedForm",
     "Nystrom",
+    "OnDistributions",
     "Polynomial",
     "RationalQuadratic",
     "Rotation",
     "SingularSystem",
+    "Student",
     "TaskTransformedGP",
     "__version__",
     "conditional_independence_test",

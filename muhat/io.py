@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import is_jax
+from muhat._bags import Bags, GaussianBags
 from muhat._files import whole_file
 from muhat._linalg import Cholesky
 from muhat._tables import Encoder
@@ -39,6 +40,7 @@ from muhat.gram import (
     Training,
 )
 from muhat.kernels.base import Kernel
+from muhat.learning.bags import BagsChoice
 from muhat.learning.density import DensityChoice
 from muhat.learning.filtering import FilterChoice
 from muhat.learning.held_out import BayesChoice
@@ -58,6 +60,8 @@ from muhat.models import (
     ConditionalDensity,
     ConditionalMean,
     DensityRatio,
+    DistributionClassifier,
+    DistributionRegressor,
     Filtered,
     KernelBayes,
     KernelBayesFilter,
@@ -67,12 +71,15 @@ from muhat.models import (
     TaskTransformedGP,
 )
 from muhat.models.density_ratio import RatioChoice
+from muhat.operators.bags import Landmarks, TwoStage, Weights
 from muhat.operators.conditional import Groups
 from muhat.simulation.simulated import Failure, Simulated
 
 FORMAT = 1
 _MANIFEST = "muhat.json"
 _OTHERS = (
+    Bags,
+    BagsChoice,
     BayesChoice,
     BayesianEmbedding,
     BayesianWitness,
@@ -85,6 +92,8 @@ _OTHERS = (
     Density,
     DensityChoice,
     DensityRatio,
+    DistributionClassifier,
+    DistributionRegressor,
     Embedding,
     Encoder,
     Exact,
@@ -93,10 +102,12 @@ _OTHERS = (
     FilterChoice,
     Filtered,
     Fourier,
+    GaussianBags,
     Groups,
     KernelBayes,
     KernelBayesFilter,
     KroneckerGram,
+    Landmarks,
     LearnedKernel,
     LearnedTask,
     LeaveOneOut,
@@ -124,6 +135,8 @@ _OTHERS = (
     Support,
     TaskTransformedGP,
     Training,
+    TwoStage,
+    Weights,
 )
 
 

@@ -4,6 +4,7 @@ from muhat.kernels.base import Kernel, NoClosedForm
 from muhat.kernels.default import default_kernel
 from muhat.kernels.delta import Delta
 from muhat.kernels.dot import Linear, Polynomial
+from muhat.kernels.on_distributions import OnDistributions
 from muhat.kernels.rotation import Rotation
 from muhat.kernels.stationary import (
     Cauchy,
@@ -13,6 +14,7 @@ from muhat.kernels.stationary import (
     Matern,
     RationalQuadratic,
 )
+from muhat.kernels.student import Student
 
 __all__ = [
     "Cauchy",
@@ -24,8 +26,10 @@ __all__ = [
     "Linear",
     "Matern",
     "NoClosedForm",
+    "OnDistributions",
     "Polynomial",
     "RationalQuadratic",
     "Rotation",
+    "Student",
     "default_kernel",
 ]

@@ -4,6 +4,8 @@ from muhat.models.bayesian_embedding import BayesianEmbedding, BayesianWitness, 
 from muhat.models.conditional_density import ConditionalDensity
 from muhat.models.conditional_mean import ConditionalMean
 from muhat.models.density_ratio import DensityRatio
+from muhat.models.distribution_classifier import DistributionClassifier
+from muhat.models.distribution_regressor import DistributionRegressor
 from muhat.models.kernel_bayes import KernelBayes
 from muhat.models.kernel_bayes_filter import Filtered, KernelBayesFilter
 from muhat.models.likelihood_free import LikelihoodFree
@@ -17,6 +19,8 @@ __all__ = [
     "ConditionalDensity",
     "ConditionalMean",
     "DensityRatio",
+    "DistributionClassifier",
+    "DistributionRegressor",
     "Filtered",
     "KernelBayes",
     "KernelBayesFilter",

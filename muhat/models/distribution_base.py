@@ -1,0 +1,200 @@
+"""What regression and classification of bags share: the kernel on distributions and its features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from muhat._bags import AnyBags, Bags, GaussianBags, as_bags, batches_of
+from muhat._validation import as_generator
+from muhat.gram.representation import Exact, Fourier, Nystrom, Representation
+from muhat.kernels.base import Kernel, NoClosedForm
+from muhat.kernels.dot import Linear
+from muhat.kernels.on_distributions import OnDistributions, has_open, inner_products, resolve_outer
+from muhat.learning.bags import BagsChoice, choose_bags, embedded, features_of
+from muhat.models.base import Estimator
+from muhat.operators.bags import BagFeatures, Landmarks, two_stage
+
+# The parameters are learned from at most this many bags.
+SEARCH_BAGS = 300
+# Up to so many points in so many bags the Gram over bags is exact unless said otherwise.
+EXACT_POINTS, EXACT_BAGS = 4000, 1000
+# Points of the bags that are worked on at a time.
+BATCH_POINTS = 1 << 14
+FIRST, SECOND = Fourier(300), Fourier(600)
+
+
+class BagEstimator(Estimator):
+    """An estimator whose examples are bags of points."""
+
+    kernel: Kernel | None
+    inner: Kernel | None
+    representation: Any
+    random_state: Any
+    seed_: int
+    kernel_: OnDistributions
+    features_: BagFeatures
+    selection_: BagsChoice
+
+    def _take(self, bags: Any) -> tuple[Any, AnyBags]:
+        """All bags (which may be an iterator), and those that the parameters are learned from."""
+        if isinstance(bags, Iterator):
+            head = list(islice(bags, SEARCH_BAGS))
+            sample: AnyBags = Bags(head)
+            self._index = np.arange(len(head))
+            return (sample if len(head) < SEARCH_BAGS else chain(head, bags)), sample
+        known = as_bags(bags)
+        index = np.arange(len(known))
+        if len(known) > SEARCH_BAGS:
+            index = np.sort(self._rng(0).choice(len(known), SEARCH_BAGS, replace=False))
+        self._index = index
+        return known, known if len(index) == len(known) else known.select(index)
+
+    def _looked(self, y: np.ndarray, sample: AnyBags) -> np.ndarray:
+        """The targets of the bags that the parameters are learned from."""
+        index = self.__dict__.pop("_index")
+        if len(y) <= index.max():
+            raise ValueError(
+                f"y has {len(y)} targets for {len(sample)} bags or more: pass one for every bag."
+            )
+        return y[index]
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed_, stream])
+
+    def _choose(self, bags: Any, sample: AnyBags, Y: np.ndarray) -> None:
+        """Learn the kernel from the sample with standardised targets ``Y`` (n, k) and make the features."""
+        start = self._kernel()
+        stages = self._stages(bags, start, sample)
+        represent = None if stages is None else stages[0]
+        inner = start.inner.resolve(sample.pool())
+        outer = start.outer
+        looked = sample
+        if represent is None:  # exact: as many bags as have few enough points
+            count = int(np.searchsorted(np.cumsum(sample.sizes), 2.5 * EXACT_POINTS, side="right"))
+            looked = sample.select(range(min(max(count, 20), len(sample))))
+        if has_open(outer):
+            outer = resolve_outer(outer, embedded(inner, looked, represent, self.seed_))
+        self.selection_ = choose_bags(
+            looked,
+            Y[: len(looked)],
+            OnDistributions(outer, inner),
+            any(isinstance(leaf, str) for leaf in start.inner.leaves()),
+            has_open(start.outer),
+            represent,
+            self.seed_,
+        )
+        self.kernel_ = self.selection_.kernel
+        if stages is None:
+            self.features_ = Landmarks.fit(self.kernel_, looked)
+        else:
+            first = features_of(self.kernel_.inner, sample, stages[0], self.seed_)
+            self.features_ = two_stage(first, self.kernel_.outer, stages[1].p, self._rng(1))
+
+    def _kernel(self) -> OnDistributions:
+        if isinstance(self.kernel, OnDistributions):
+            if self.inner is not None:
+                raise ValueError(
+                    "kernel is an mh.OnDistributions, which has an inner kernel: leave inner out."
+                )
+            return self.kernel
+        return OnDistributions(self.kernel, self.inner)
+
+    def _stages(
+        self, bags: Any, kernel: OnDistributions, sample: AnyBags
+    ) -> tuple[Representation, Fourier] | None:
+        """How points and embeddings become features; None for the exact Gram over bags."""
+        chosen = self.representation
+        if isinstance(chosen, Exact):
+            return None
+        if chosen is None:
+            known = isinstance(bags, (Bags, GaussianBags))
+            if known and len(bags) <= EXACT_BAGS and bags.sizes.sum() <= EXACT_POINTS:
+                return None
+            inner = kernel.inner.resolve(sample.pool())
+            first = FIRST if _has_spectrum(inner, sample.dimension) else Nystrom(FIRST.p)
+            if isinstance(kernel.outer, Linear) or _has_spectrum(kernel.outer, 2):
+                return first, SECOND
+            return None
+        pair = chosen if isinstance(chosen, tuple) and len(chosen) == 2 else None
+        if isinstance(chosen, (Fourier, Nystrom)):
+            pair = (chosen, Fourier(chosen.p))
+        if pair is None or not isinstance(pair[0], Representation) or not isinstance(pair[1], Fourier):
+            raise TypeError(
+                "representation must be None, mh.Exact(), mh.Fourier(p), or a pair for the points and the "
+                f"embeddings whose second is mh.Fourier(p), got {chosen!r}."
+            )
+        if not (isinstance(kernel.outer, Linear) or _has_spectrum(kernel.outer, 2)):
+            raise NoClosedForm(
+                f"{kernel.outer!r} has no spectral samples, which two-stage features need: use "
+                "representation=mh.Exact(), or another outer kernel, e.g. mh.Gaussian()."
+            )
+        return pair
+
+    def _known(self, bags: Any) -> Iterator[AnyBags]:
+        """Checked bags of the dimension of the training ones, some at a time."""
+        check_is_fitted(self)
+        return batches_of(bags, BATCH_POINTS, self.n_features_in_)
+
+
+def products_with(old: AnyBags, C: np.ndarray, new: AnyBags, kernel: OnDistributions) -> np.ndarray:
+    """Inner products of old and new bags together, where those of the old are known."""
+    cross = inner_products(old, new, kernel.inner)
+    return np.block([[C, cross], [cross.T, inner_products(new, new, kernel.inner)]])
+
+
+def as_targets(y: Any, bags: Any) -> np.ndarray:
+    """The labels as a vector, one a bag."""
+    if y is None:
+        raise ValueError("y is None: pass one target for every bag.")
+    out = np.asarray(y)
+    if out.ndim == 2 and out.shape[1] == 1:
+        out = out[:, 0]
+    if out.ndim != 1:
+        raise ValueError(f"y must be a vector with one target a bag, but has shape {out.shape}.")
+    if isinstance(bags, (Bags, GaussianBags)) and len(out) != len(bags):
+        raise ValueError(f"y has {len(out)} targets for {len(bags)} bags: pass one for every bag.")
+    return out
+
+
+def targets_of(y: np.ndarray, batches: Iterator[AnyBags]) -> Iterator[tuple[AnyBags, np.ndarray]]:
+    """Batches of bags with their targets; raises when one runs out before the other."""
+    start = 0
+    for batch in batches:
+        stop = start + len(batch)
+        if stop > len(y):
+            raise ValueError(f"There are more bags than the {len(y)} targets in y: pass one for every bag.")
+        yield batch, y[start:stop]
+        start = stop
+    if start != len(y):
+        raise ValueError(f"y has {len(y)} targets for {start} bags: pass one for every bag.")
+
+
+def new_seed(random_state: Any) -> int:
+    """One number that all random choices of an estimator come from."""
+    return int(as_generator(random_state).integers(2**31))
+
+
+def _has_spectrum(kernel: Kernel, d: int) -> bool:
+    if has_open(kernel):
+        kernel = resolve_outer(kernel, np.eye(2))
+    try:
+        kernel.spectral_sample(1, d, np.random.default_rng(0))
+        _ = kernel.amplitude
+    except (NoClosedForm, ValueError):
+        return False
+    return True
+
+
+__all__ = [
+    "BATCH_POINTS",
+    "BagEstimator",
+    "as_targets",
+    "new_seed",
+    "products_with",
+    "targets_of",
+]

@@ -1,0 +1,201 @@
+"""Regression on bags: one example is a sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from muhat._bags import AnyBags, as_bags
+from muhat._validation import check_positive
+from muhat.kernels.base import Kernel
+from muhat.kernels.on_distributions import inner_products
+from muhat.learning.bags import choose_noise
+from muhat.models.distribution_base import BagEstimator, as_targets, new_seed, products_with, targets_of
+from muhat.operators.bags import Landmarks, Weights, bag_noise, no_weights
+
+
+class DistributionRegressor(RegressorMixin, BagEstimator):
+    """A number from a sample of points: Bayesian regression on the embeddings of bags [G15].
+
+    ``y = f(P) + ε``, f a Gaussian process with kernel ``a K(P, Q)``, K the kernel on distributions. Few bags
+    are taken exactly; many by two stages of random features, bag → mean of d features → d' features, with
+    Bayesian linear regression on top. A bag of n points gives P only up to its sampling error: to first
+    order f then varies by the variance of its slope over the points, over n, which is added to the noise of
+    every bag, in learning and in prediction [MR11].
+
+    Args:
+        kernel: the outer kernel, or a whole ``mh.OnDistributions``. None for a Gaussian. A lengthscale that
+            is a number is kept; one that is ``"median"`` is learned.
+        inner: the kernel on points, alike; None for a Gaussian on columns of unit variance.
+        representation: ``mh.Exact()``, ``mh.Fourier(p)`` or a pair for points and embeddings,
+            ``(mh.Fourier(300), mh.Fourier(600))``. None chooses by cost.
+        noise: standard deviation of y around f; None to learn it.
+        warm_start: whether ``fit`` keeps the kernel, the noise and the random features of the fit before.
+        random_state: seed of the features and of the bags that the parameters are learned from.
+
+    Attributes:
+        kernel_: the kernel on distributions in use.
+        amplitude_: a, in units of y².
+        noise_: standard deviation of y around f.
+        selection_: what the marginal likelihood tried and found.
+        features_: of bags.
+        weights_: posterior of their coefficients.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | None = None,
+        inner: Kernel | None = None,
+        representation: Any = None,
+        noise: float | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.inner = inner
+        self.representation = representation
+        self.noise = noise
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    # -- learning ------------------------------------------------------------------------------
+
+    def fit(self, bags: Any, y: Any) -> DistributionRegressor:
+        """Learn from bags (arrays in a list or iterator, ``mh.Bags``, ``mh.GaussianBags``) and y (n,)."""
+        if self.noise is not None:
+            check_positive(self.noise, "noise", "give a standard deviation, or None to learn it", scalar=True)
+        warm = self.warm_start and hasattr(self, "weights_")
+        if not warm:
+            self.seed_ = new_seed(self.random_state)
+        bags, sample = self._take(bags)
+        targets = _numbers(as_targets(y, bags))
+        if not warm:
+            self._learn(bags, sample, targets)
+        self.__dict__.pop("_index", None)
+        self._start()
+        return self._add(bags, targets)
+
+    def _learn(self, bags: Any, sample: AnyBags, y: np.ndarray) -> None:
+        """Kernel, amplitude and noise, and the slopes that the noise of finite bags is taken from."""
+        looked = self._looked(y, sample)
+        if len(looked) < 3:
+            raise ValueError(f"There are {len(looked)} bags, but at least 3 are needed: pass more.")
+        self.offset_, self.scale_ = float(looked.mean()), float(looked.std())
+        if not self.scale_ > 0:
+            raise ValueError(
+                f"y is constant ({self.offset_:g}): there is nothing to learn. Pass other targets."
+            )
+        self.n_features_in_ = sample.dimension
+        z = (looked - self.offset_) / self.scale_
+        self._choose(bags, sample, z[:, None])
+        amplitude, noise = self.selection_.amplitude, self.selection_.noise
+        if self.noise is not None:
+            noise = (self.noise / self.scale_) ** 2
+        Psi = self.features_.of(sample)
+        sizes, known = sample.effective_sizes, np.zeros(len(z))
+        for _ in range(2):  # the noise of bags depends on the function, and the function on the noise
+            posterior = no_weights(Psi.shape[1]).updated(amplitude**0.5 * Psi, z, known + noise)
+            self.pilot_coef_ = amplitude**0.5 * posterior.mean
+            spreads = self.features_.spreads(sample, self.pilot_coef_)
+            self.typical_ = float(spreads[sizes > 1].mean()) if (sizes > 1).any() else 0.0
+            known = bag_noise(spreads, self.typical_, sizes)
+            amplitude, noise, _ = choose_noise(Psi @ Psi.T, z, known, amplitude, noise, self.noise is None)
+        self.pilot_features_ = self.features_
+        self.unit_amplitude_, self.unit_noise_ = amplitude, noise
+        self.amplitude_, self.noise_ = amplitude * self.scale_**2, noise**0.5 * self.scale_
+
+    def _start(self) -> None:
+        """Forget the examples, keep the parameters."""
+        self.bags_ = None
+        if isinstance(self.features_, Landmarks):
+            self.products_, self.targets_, self.known_ = np.empty((0, 0)), np.empty(0), np.empty(0)
+        else:
+            self.weights_ = no_weights(self.features_.size)
+
+    def partial_fit(self, bags: Any, y: Any) -> DistributionRegressor:
+        """Learn from more bags, with the parameters of the first fit.
+
+        With two-stage features each bag is a rank-one update, at a cost that does not grow with the bags
+        seen before; the exact Gram grows by a row.
+        """
+        if not hasattr(self, "weights_"):
+            return self.fit(bags, y)
+        return self._add(bags, _numbers(as_targets(y, bags)))
+
+    def _add(self, bags: Any, y: np.ndarray) -> DistributionRegressor:
+        z = (y - self.offset_) / self.scale_
+        if isinstance(self.features_, Landmarks):
+            return self._add_exact(as_bags(bags, self.n_features_in_), z)
+        weights = self.weights_
+        for batch, part in targets_of(z, self._known(bags)):
+            # The features of the first fit are those in use: its slopes come from the same pass.
+            Psi, spreads = self.features_.both(batch, self.pilot_coef_)
+            noise = self.unit_noise_ + bag_noise(spreads, self.typical_, batch.effective_sizes)
+            weights = weights.updated(self.unit_amplitude_**0.5 * Psi, part, noise)
+        self.weights_ = weights  # only now: a bag that is refused leaves the model as it was
+        return self
+
+    def _add_exact(self, bags: AnyBags, z: np.ndarray) -> DistributionRegressor:
+        if len(z) != len(bags):
+            raise ValueError(f"y has {len(z)} targets for {len(bags)} bags: pass one for every bag.")
+        known = self._training_noise(bags)
+        if self.bags_ is None:
+            self.bags_, self.products_ = bags, inner_products(bags, bags, self.kernel_.inner)
+        else:
+            if type(bags) is not type(self.bags_):
+                raise TypeError(
+                    "The new bags are of another kind than those before: pass samples, or Gaussians."
+                )
+            joined = self.bags_.joined(bags)  # type: ignore[arg-type]
+            self.products_ = products_with(self.bags_, self.products_, bags, self.kernel_)
+            self.bags_ = joined
+        self.targets_, self.known_ = np.append(self.targets_, z), np.append(self.known_, known)
+        self.features_ = Landmarks.fit(self.kernel_, self.bags_, self.products_)
+        Psi = self.unit_amplitude_**0.5 * self.features_.lower
+        prior = no_weights(Psi.shape[1])
+        self.weights_: Weights = prior.updated(Psi, self.targets_, self.unit_noise_ + self.known_)
+        return self
+
+    def _training_noise(self, bags: AnyBags) -> np.ndarray:
+        """Of bags to learn from, by the function of the first fit: it must not depend on their order."""
+        spreads = self.pilot_features_.spreads(bags, self.pilot_coef_)
+        return bag_noise(spreads, self.typical_, bags.effective_sizes)
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def predict(self, bags: Any, return_std: bool = False) -> Any:
+        """E y of each bag, (n,), and with ``return_std`` the standard deviation of a new y of that bag, (n,).
+
+        It holds what is not known of f, the noise, and the finite size of the bag.
+        """
+        means, stds = [], []
+        for batch in self._known(bags):
+            coef = self.unit_amplitude_**0.5 * self.weights_.mean
+            Psi, spreads = (
+                self.features_.both(batch, coef) if return_std else (self.features_.of(batch), None)
+            )
+            means.append(self.offset_ + self.scale_ * (Psi @ coef))
+            if spreads is not None:
+                variance = self.weights_.variance(self.unit_amplitude_**0.5 * Psi)
+                variance = variance + self.unit_amplitude_ * self.features_.missing(batch, Psi)
+                variance = variance + bag_noise(spreads, self.typical_, batch.effective_sizes)
+                stds.append(self.scale_ * np.sqrt(variance + self.unit_noise_))
+        mean = np.concatenate(means)
+        return (mean, np.concatenate(stds)) if return_std else mean
+
+
+def _numbers(y: np.ndarray) -> np.ndarray:
+    if y.dtype.kind not in "biuf":
+        raise TypeError(
+            f"y must hold numbers, but has dtype {y.dtype}: use mh.DistributionClassifier for classes."
+        )
+    if not np.isfinite(y).all():
+        raise ValueError(
+            f"y contains NaN or inf (first at {int(np.argmin(np.isfinite(y)))}): drop these bags."
+        )
+    return y.astype(np.float64)
+
+
+__all__ = ["DistributionRegressor"]
