@@ -5,6 +5,7 @@ from muhat._bags import Bags, GaussianBags
 from muhat._linalg import SingularSystem
 from muhat._version import __version__
 from muhat.embedding import Density, Embedding, embed, mmd
+from muhat.engine import open_rows
 from muhat.gram import Exact, Features, Fourier, Neural, Nystrom
 from muhat.io import load, save
 from muhat.kernels import (
@@ -26,6 +27,7 @@ from muhat.kernels import (
 from muhat.learning import learn_kernel, sample_kernel
 from muhat.models import (
     BayesianEmbedding,
+    CauseEffect,
     ConditionalDensity,
     ConditionalMean,
     DensityRatio,
@@ -34,6 +36,7 @@ from muhat.models import (
     KernelBayes,
     KernelBayesFilter,
     LikelihoodFree,
+    MessageOperator,
     TaskTransformedGP,
     witness_posterior,
 )
@@ -46,6 +49,7 @@ __all__ = [
     "Bags",
     "BayesianEmbedding",
     "Cauchy",
+    "CauseEffect",
     "ConditionalDensity",
     "ConditionalMean",
     "Delta",
@@ -67,6 +71,7 @@ __all__ = [
     "LikelihoodFree",
     "Linear",
     "Matern",
+    "MessageOperator",
     "Neural",
     "NoClosedForm",
     "Nystrom",
@@ -85,6 +90,7 @@ __all__ = [
     "learn_kernel",
     "load",
     "mmd",
+    "open_rows",
     "sample_kernel",
     "save",
     "simulate",

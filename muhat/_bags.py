@@ -54,6 +54,9 @@ class Bags:
         self.labels = list(range(len(bags))) if labels is None else list(labels)
         if len(self.labels) != len(bags):
             raise ValueError(f"labels has {len(self.labels)} entries for {len(bags)} bags: pass one a bag.")
+        if len(set(self.labels)) < len(self.labels):
+            twice = next(label for label in self.labels if self.labels.count(label) > 1)
+            raise ValueError(f"labels has {twice!r} twice: join these bags, or give each its own name.")
         self.parts = [_points(bag, label) for bag, label in zip(bags, self.labels, strict=True)]
         for part, label in zip(self.parts, self.labels, strict=True):
             check_same_columns(part, self.parts[0].shape[1], f"Bag {label!r}", f"bag {self.labels[0]!r}")
@@ -94,6 +97,11 @@ class Bags:
         masses = None if weights is None else [_numbers(table[weights], weights)[r] for r in rows]
         return cls([X[r] for r in rows], masses, labels)
 
+    @staticmethod
+    def targets(table: Any, group: str, target: str) -> np.ndarray:
+        """The value of the column ``target`` for each bag of :meth:`from_table`; a group must have one."""
+        return target_of(table, group, target)
+
     def __len__(self) -> int:
         return len(self.parts)
 
@@ -118,6 +126,25 @@ class Bags:
         """The weights of bag i, which add up to one."""
         n = len(self.parts[i])
         return np.full(n, 1 / n) if self.masses is None else self.masses[i]
+
+    @property
+    def means(self) -> np.ndarray:
+        """The mean of each bag, (n, d)."""
+        if self.masses is None:
+            return np.array([part.mean(axis=0, dtype=np.float64) for part in self.parts])
+        return np.array([w @ part for w, part in zip(self.masses, self.parts, strict=True)])
+
+    def centred(self) -> Bags:
+        """Every bag moved to mean 0."""
+        out = self.select(range(len(self)))
+        out.parts = [part - mean for part, mean in zip(self.parts, self.means, strict=True)]
+        return out
+
+    def shifted(self, step: np.ndarray) -> Bags:
+        """Every bag moved by ``step`` (d,)."""
+        out = self.select(range(len(self)))
+        out.parts = [part + step for part in self.parts]
+        return out
 
     def select(self, index: Any) -> Bags:
         """Some of the bags."""
@@ -152,6 +179,10 @@ class Bags:
         for index in _batched(self.sizes, rows):
             yield self.select(index)
 
+    def slices(self, rows: int) -> list[slice]:
+        """Consecutive bags of about ``rows`` points, as slices."""
+        return [slice(r.start, r.stop) for r in _batched(self.sizes, rows)]
+
     def blocks(self, rows: int) -> Iterator[Block]:
         """All points in order, at most ``rows`` at a time; large bags come in pieces."""
         pieces: list[tuple[int, slice]] = []
@@ -170,8 +201,11 @@ class Bags:
 
     def _block(self, pieces: list[tuple[int, slice]]) -> Block:
         X = np.concatenate([self.parts[i][s] for i, s in pieces])
-        weights = np.concatenate([self.weights(i)[s] for i, s in pieces])
         lengths = [s.stop - s.start for _, s in pieces]
+        if self.masses is None:
+            weights = np.repeat([1 / len(self.parts[i]) for i, _ in pieces], lengths)
+        else:
+            weights = np.concatenate([self.masses[i][s] for i, s in pieces])
         return Block(X, weights, np.cumsum([0, *lengths[:-1]]), np.array([i for i, _ in pieces]))
 
 
@@ -220,6 +254,12 @@ class GaussianBags:
     def effective_sizes(self) -> np.ndarray:
         """Infinite: a Gaussian is known exactly."""
         return np.full(len(self), np.inf)
+
+    def centred(self) -> GaussianBags:
+        """Every Gaussian moved to mean 0."""
+        out = self.select(range(len(self)))
+        out.means = np.zeros_like(out.means)
+        return out
 
     def select(self, index: Any) -> GaussianBags:
         """Some of the bags."""

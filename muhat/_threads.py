@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
@@ -101,3 +102,32 @@ def run_blocks(work: Callable[[slice], T], blocks: list[slice]) -> list[T]:
         for future in [pool.submit(share) for _ in range(cores)]:
             future.result()
     return cast("list[T]", done)
+
+
+def alone(work: Callable[..., T], *arguments: Any) -> T:
+    """``work(*arguments)`` on this thread alone, for work that is a part of something parallel."""
+    before, _inside.flag = getattr(_inside, "flag", False), True
+    try:
+        with one_blas_thread():
+            return work(*arguments)
+    finally:
+        _inside.flag = before
+
+
+def in_order(work: Callable[[Any], T], items: Iterable[Any]) -> Iterator[T]:
+    """``work`` of every item, in their order, on every core; no more are under way than there are cores."""
+    pool, cores = _pool()
+    if cores == 1 or getattr(_inside, "flag", False):
+        yield from map(work, items)
+        return
+    waiting: deque[Any] = deque()
+    try:
+        for item in items:
+            waiting.append(pool.submit(alone, work, item))
+            if len(waiting) > cores:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

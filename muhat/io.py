@@ -25,6 +25,7 @@ from muhat._linalg import Cholesky
 from muhat._tables import Encoder
 from muhat._version import __version__
 from muhat.embedding import Density, Embedding, Mixture, Reference
+from muhat.embedding.moments import MomentEmbedding
 from muhat.gram import (
     BlockedGram,
     Convolutional,
@@ -41,6 +42,7 @@ from muhat.gram import (
 )
 from muhat.kernels.base import Kernel
 from muhat.learning.bags import BagsChoice
+from muhat.learning.causation import Trees
 from muhat.learning.density import DensityChoice
 from muhat.learning.filtering import FilterChoice
 from muhat.learning.held_out import BayesChoice
@@ -54,9 +56,11 @@ from muhat.learning.simulations import Options, RuleChoice, Simulations
 from muhat.learning.summaries import Summary
 from muhat.learning.supports import Support
 from muhat.learning.task_transformed import LearnedTask
+from muhat.messages import Beta, Gamma, Normal, Tuples
 from muhat.models import (
     BayesianEmbedding,
     BayesianWitness,
+    CauseEffect,
     ConditionalDensity,
     ConditionalMean,
     DensityRatio,
@@ -66,6 +70,7 @@ from muhat.models import (
     KernelBayes,
     KernelBayesFilter,
     LikelihoodFree,
+    MessageOperator,
     Posterior,
     SimulatedPosterior,
     TaskTransformedGP,
@@ -73,6 +78,8 @@ from muhat.models import (
 from muhat.models.density_ratio import RatioChoice
 from muhat.operators.bags import Landmarks, TwoStage, Weights
 from muhat.operators.conditional import Groups
+from muhat.operators.density import DensitySums
+from muhat.operators.moments import Moments
 from muhat.simulation.simulated import Failure, Simulated
 
 FORMAT = 1
@@ -83,7 +90,9 @@ _OTHERS = (
     BayesChoice,
     BayesianEmbedding,
     BayesianWitness,
+    Beta,
     BlockedGram,
+    CauseEffect,
     Cholesky,
     ConditionalDensity,
     ConditionalMean,
@@ -92,6 +101,7 @@ _OTHERS = (
     Density,
     DensityChoice,
     DensityRatio,
+    DensitySums,
     DistributionClassifier,
     DistributionRegressor,
     Embedding,
@@ -102,6 +112,7 @@ _OTHERS = (
     FilterChoice,
     Filtered,
     Fourier,
+    Gamma,
     GaussianBags,
     Groups,
     KernelBayes,
@@ -113,10 +124,14 @@ _OTHERS = (
     LeaveOneOut,
     LikelihoodFree,
     LowRankGram,
+    MessageOperator,
+    MomentEmbedding,
+    Moments,
     MethodChoice,
     Mixture,
     MovedChoice,
     Neural,
+    Normal,
     Nystrom,
     Options,
     Perceptron,
@@ -135,6 +150,8 @@ _OTHERS = (
     Support,
     TaskTransformedGP,
     Training,
+    Trees,
+    Tuples,
     TwoStage,
     Weights,
 )

@@ -69,6 +69,7 @@ def test_an_iterator_is_never_held_whole():
         (lambda: mh.Bags([np.ones((2, 1)), np.empty((0, 1))]), "Bag 1 is empty"),
         (lambda: mh.Bags([np.ones((2, 1)), np.ones((2, 2))]), "Bag 1 has 2 columns but bag 0 has 1"),
         (lambda: mh.Bags([[[1.0]], [[np.nan]]], labels=["u", "v"]), "Bag 'v' contains NaN"),
+        (lambda: mh.Bags([[[1.0]], [[2.0]]], labels=["u", "u"]), "labels has 'u' twice"),
         (lambda: mh.Bags([[[1.0]]], weights=[[-1.0]]), "weights of bag 0"),
         (lambda: mh.Bags([[[1.0]]], weights=[[1.0], [1.0]]), "weights has 2 entries for 1 bags"),
         (lambda: mh.Bags(np.ones((3, 2))), r"one array \(bags, points, d\)"),

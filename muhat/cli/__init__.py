@@ -10,8 +10,10 @@ from muhat._version import __version__
 from muhat.cli.compare import compare
 from muhat.cli.density import density
 from muhat.cli.depend import depend
+from muhat.cli.direction import direction
 from muhat.cli.discover import discover
 from muhat.cli.posterior import posterior
+from muhat.cli.regress import regress
 from muhat.cli.tour import tour
 
 app = typer.Typer(
@@ -26,8 +28,10 @@ app = typer.Typer(
 app.command("compare")(compare)
 app.command("density")(density)
 app.command("depend")(depend)
+app.command("direction")(direction)
 app.command("discover")(discover)
 app.command("posterior")(posterior)
+app.command("regress")(regress)
 app.command("tour")(tour)
 
 

@@ -100,7 +100,7 @@ def _answer(
 ) -> Answer:
     from muhat.testing.result import format_pvalue
 
-    rows = [len(result.x), len(result.y)]
+    rows = list(result.rows)
     found = decision(result.pvalue, alpha)
     verdict = f"{names[0]} and {names[1]} " + ("differ" if found else "show no difference") + level(alpha)
     sentence = (

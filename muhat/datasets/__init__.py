@@ -1,6 +1,7 @@
 """Small data sets: generators whose truth is known, tables that scikit-learn ships, files of the user's."""
 
 from muhat.datasets.base import DataNotFound, Pairs, Table
+from muhat.datasets.causation import CausalPairs, simulated_pairs, tuebingen_pairs
 from muhat.datasets.daily import daily_load, daily_load_mean, daily_load_sd
 from muhat.datasets.diabetes import diabetes
 from muhat.datasets.donut import donut, donut_pdf
@@ -19,8 +20,11 @@ from muhat.datasets.simulators import Simulator, exponential_gamma_posterior, si
 from muhat.datasets.terrain import terrain
 from muhat.datasets.traffic import traffic
 from muhat.datasets.uci import Regression, uci_regression
+from muhat.datasets.uci_binary import Classes, uci_binary
 
 __all__ = [
+    "CausalPairs",
+    "Classes",
     "DataNotFound",
     "Observations",
     "Pairs",
@@ -52,8 +56,11 @@ __all__ = [
     "parking",
     "room",
     "sbibm",
+    "simulated_pairs",
     "simulator",
     "terrain",
     "traffic",
+    "tuebingen_pairs",
+    "uci_binary",
     "uci_regression",
 ]

@@ -27,6 +27,7 @@ from muhat.embedding.reconstruction import Density, reconstruct
 from muhat.embedding.reference import as_reference
 from muhat.embedding.shrinkage import choose_shrinkage, shrinkage_weights
 from muhat.embedding.simplex import project_simplex
+from muhat.engine import as_source, sample_indices
 from muhat.gram import (
     Factored,
     FeatureKernel,
@@ -375,18 +376,30 @@ def embed(
     """The mean embedding of a sample, ``μ̂ = Σᵢ wᵢ k(xᵢ, ·)``.
 
     Args:
-        X: the sample, (n, d): an array or a data frame (text columns are categories).
+        X: the sample, (n, d): an array or a data frame (text columns are categories); or rows that are read
+            in blocks, twice (see :func:`muhat.open_rows`).
         kernel: k; None for a Gaussian on the numbers times a Delta on each category.
         weights: (n,), or (batch, n) for several embeddings on the same points; 1/n by default.
-        representation: how the embedding is held, e.g. ``mh.Nystrom(500)``; exact by default.
+        representation: how the embedding is held, e.g. ``mh.Nystrom(500)``; exact by default, and Nyström's
+            for rows that are read in blocks.
         shrink: None for the plain average; a number λ > 0 or ``"loo"`` (chosen by leave-one-out) for
             the spectral shrinkage estimate S-KMSE [MU16; F16, §4.2], better at small n.
         random_state: seed of the representation's random choices.
     """
+    source = as_source(X)
+    if source is not None:
+        from muhat.embedding.moments import embed_rows
+
+        if weights is not None or shrink is not None:
+            raise ValueError("weights and shrink need all rows in memory: leave them out, or give an array.")
+        return embed_rows(source, kernel, representation, random_state)
     encoder, A = encode(X, "X")
-    kernel = resolve_kernel(kernel, A, encoder, "kernel")
-    if representation is not None:
-        kernel = as_representation(representation).fit(kernel, A, as_generator(random_state))
+    if representation is None:
+        kernel = resolve_kernel(kernel, A, encoder, "kernel")
+    else:
+        part = A[sample_indices(A.shape[0])]
+        kernel = resolve_kernel(kernel, part, encoder, "kernel")
+        kernel = as_representation(representation).fit(kernel, part, as_generator(random_state))
     if shrink is not None:
         if weights is not None:
             raise ValueError("weights and shrink exclude each other: shrinkage finds its own weights.")

@@ -16,6 +16,7 @@ from muhat.gram.representation import (
     Nystrom,
     Representation,
     as_representation,
+    streamed_representation,
 )
 
 __all__ = [
@@ -43,4 +44,5 @@ __all__ = [
     "as_representation",
     "kernel_matmul",
     "kernel_quadratic",
+    "streamed_representation",
 ]

@@ -156,3 +156,15 @@ def as_representation(value: Any, name: str = "representation") -> Representatio
     if not isinstance(value, Representation):
         raise TypeError(f"{name} must be a representation or None, got {value!r}: pass e.g. mh.Nystrom(500).")
     return value
+
+
+def streamed_representation(representation: Any, name: str = "representation") -> Representation:
+    """The representation for rows that are read in blocks: Nyström's unless another is given."""
+    if representation is None:
+        return Nystrom()
+    if isinstance(as_representation(representation, name), Exact):
+        raise ValueError(
+            f"{name} is exact, which needs all rows in memory: use mh.Nystrom(500) or mh.Fourier(500) for "
+            "rows that are read in blocks."
+        )
+    return representation

@@ -36,17 +36,26 @@ class OnDistributions(Kernel):
     Sums, products and multiples of these are outer kernels as well. ``kernel(bags, others)`` is the matrix
     K(Pᵢ, Qⱼ); bags are lists of arrays, ``mh.Bags`` (weights, tables) or ``mh.GaussianBags`` (closed form).
 
+    With ``location`` a bag is taken as its mean and its shape: ``D² = MMD²(P̃, Q̃) + ‖(m − m')/location‖²``
+    with m the mean of the bag and P̃ the bag moved to mean 0. No less is known of it, and what depends on the
+    shape alone need not be learned anew at every place.
+
     Args:
-        outer: the kernel on embeddings; ``"median"`` is the median MMD between bags.
+        outer: the kernel on embeddings; ``"median"`` is the median D between bags.
         inner: k, any kernel on points; ``"median"`` is that of the points of all bags.
+        location: lengthscale of the means, a number or one a column (inf: they do not count); None to embed
+            bags where they are.
     """
 
-    _parameters: ClassVar[tuple[str, ...]] = ("outer", "inner")
+    _parameters: ClassVar[tuple[str, ...]] = ("outer", "inner", "location")
 
-    def __init__(self, outer: Kernel | None = None, inner: Kernel | None = None) -> None:
+    def __init__(
+        self, outer: Kernel | None = None, inner: Kernel | None = None, location: Any = None
+    ) -> None:
         self.outer: Kernel = Gaussian() if outer is None else outer
         self.inner: Kernel = Gaussian("scaled") if inner is None else inner
-        for name in self._parameters:
+        self.location = None if location is None else _check_location(location)
+        for name in ("outer", "inner"):
             value = getattr(self, name)
             if not isinstance(value, Kernel) or isinstance(value, OnDistributions):
                 raise TypeError(f"{name} must be a kernel on points, got {value!r}: pass e.g. mh.Gaussian().")
@@ -57,12 +66,12 @@ class OnDistributions(Kernel):
         A = as_bags(X)
         kernel = self.resolve(A)
         if Y is None:
-            C = inner_products(A, A, kernel.inner)
+            C = products(A, A, kernel)
             return outer_of(kernel.outer, C, np.diagonal(C), np.diagonal(C))
         B = as_bags(Y)
         check_same_bags(B, A)
-        C = inner_products(A, B, kernel.inner)
-        return outer_of(kernel.outer, C, squared_norms(A, kernel.inner), squared_norms(B, kernel.inner))
+        C = products(A, B, kernel)
+        return outer_of(kernel.outer, C, norms(A, kernel), norms(B, kernel))
 
     def gram(self, X: Any, Y: Any = None) -> np.ndarray:
         """The same as a call: input is checked in both."""
@@ -72,16 +81,15 @@ class OnDistributions(Kernel):
         """``K(Pᵢ, Pᵢ)``, (n,)."""
         A = as_bags(X)
         kernel = self.resolve(A)
-        return outer_diag(kernel.outer, squared_norms(A, kernel.inner))
+        return outer_diag(kernel.outer, norms(A, kernel))
 
     def mmd(self, X: Any, Y: Any = None) -> np.ndarray:
-        """``‖μ_P − μ_Q‖`` of the inner kernel for all pairs of bags, (n, m)."""
+        """D for all pairs of bags: ``‖μ_P − μ_Q‖`` of the inner kernel, (n, m)."""
         A = as_bags(X)
-        inner = self.inner.resolve(A.pool())
+        kernel = OnDistributions(self.outer, self.inner.resolve(A.pool()), self.location)
         B = A if Y is None else as_bags(Y)
         check_same_bags(B, A)
-        norms = [squared_norms(bags, inner) for bags in (A, B)]
-        return np.sqrt(squared_mmd(inner_products(A, B, inner), *norms))
+        return np.sqrt(squared_mmd(products(A, B, kernel), norms(A, kernel), norms(B, kernel)))
 
     def resolve(self, X: Any, names: list[str] | None = None) -> OnDistributions:
         """This kernel with what was left to the data set from bags ``X``."""
@@ -90,8 +98,10 @@ class OnDistributions(Kernel):
         outer = self.outer
         if has_open(outer):
             some = A if len(A) <= MEDIAN_BAGS else A.select(_some(len(A), MEDIAN_BAGS))
-            outer = resolve_outer(outer, inner_products(some, some, inner))
-        return self if inner is self.inner and outer is self.outer else OnDistributions(outer, inner)
+            outer = resolve_outer(outer, products(some, some, OnDistributions(outer, inner, self.location)))
+        if inner is self.inner and outer is self.outer:
+            return self
+        return OnDistributions(outer, inner, self.location)
 
     def _refuse(self, *_: Any) -> Any:
         raise TypeError(
@@ -106,6 +116,45 @@ def check_same_bags(bags: AnyBags, others: AnyBags) -> None:
     """Raise unless both are of the same dimension."""
     if bags.dimension != others.dimension:
         check_same_columns(np.empty((0, bags.dimension)), others.dimension, "Y", "X")
+
+
+def _check_location(location: Any) -> Any:
+    value = np.asarray(location, dtype=np.float64)
+    if value.ndim > 1 or not (value > 0).all():
+        raise ValueError(
+            f"location must be a positive lengthscale, or one for every column, got {location!r}."
+        )
+    return value if value.ndim else float(value)
+
+
+# -- what stands for a bag: its embedding, or its mean and the embedding of its shape -------------
+
+
+def products(A: AnyBags, B: AnyBags, kernel: OnDistributions) -> np.ndarray:
+    """Inner products of what stands for the bags, (n, m)."""
+    if kernel.location is None:
+        return inner_products(A, B, kernel.inner)
+    shapes = A.centred()
+    others = shapes if B is A else B.centred()
+    return inner_products(shapes, others, kernel.inner) + located(A, kernel) @ located(B, kernel).T
+
+
+def norms(A: AnyBags, kernel: OnDistributions) -> np.ndarray:
+    """Squared norms of what stands for the bags, (n,)."""
+    if kernel.location is None:
+        return squared_norms(A, kernel.inner)
+    return squared_norms(A.centred(), kernel.inner) + (located(A, kernel) ** 2).sum(axis=1)
+
+
+def located(A: AnyBags, kernel: OnDistributions) -> np.ndarray:
+    """The means of the bags in units of ``location``, (n, d)."""
+    assert kernel.location is not None
+    if np.ndim(kernel.location) and len(kernel.location) != A.dimension:
+        raise ValueError(
+            f"location has {len(kernel.location)} lengthscales for bags of {A.dimension} columns: give "
+            "one for every column, or one number."
+        )
+    return A.means / kernel.location
 
 
 # -- inner: ⟨μ_P, μ_Q⟩ -------------------------------------------------------------------------
@@ -169,6 +218,10 @@ def _gaussian_values(X: np.ndarray, B: GaussianBags, inner: Kernel) -> np.ndarra
 
 def _gaussian_products(A: GaussianBags, B: GaussianBags, inner: Kernel) -> np.ndarray:
     """``E k(X, Y)`` for X ~ N(m, S), Y ~ N(m', S')."""
+    if isinstance(inner, Sum):  # the expectation is linear in k
+        return _gaussian_products(A, B, inner.left) + _gaussian_products(A, B, inner.right)
+    if isinstance(inner, Scaled):
+        return inner.scale * _gaussian_products(A, B, inner.kernel)
     if isinstance(inner, Linear):
         return A.means @ B.means.T + inner.bias
     if not isinstance(inner, Stationary):

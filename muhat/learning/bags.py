@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from muhat._linalg import SingularSystem, cholesky
 from muhat.gram.features import FeatureKernel
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
-from muhat.kernels.on_distributions import OnDistributions, inner_products, median_mmd, outer_of
+from muhat.kernels.on_distributions import OnDistributions, median_mmd, outer_of, products
 from muhat.kernels.stationary import Stationary
 from muhat.learning.parameters import Parameters
 from muhat.operators.bags import mean_features
@@ -34,6 +35,8 @@ class BagsChoice:
         noise: variance of the target around it.
         log_likelihood: of the bags that were looked at.
         path: what was tried: factors of the inner and outer lengthscale, log marginal likelihood.
+        relevance: where place and scales of shape were weighed against each other, the median of each
+            weighted squared distance: place first, then octaves from the longest lengthscale down.
     """
 
     kernel: OnDistributions
@@ -41,6 +44,7 @@ class BagsChoice:
     noise: float
     log_likelihood: float
     path: np.ndarray
+    relevance: np.ndarray | None = None
 
 
 def scaled_kernel(kernel: Kernel, factor: float) -> Kernel:
@@ -71,11 +75,17 @@ def profiled_likelihood(K: np.ndarray, Y: np.ndarray) -> tuple[float, float, flo
     return float(score[best]), float(amplitude[best]), float(amplitude[best] * ratios[best])
 
 
-def embedded(kernel: Kernel, bags: AnyBags, represent: Representation | None, seed: int) -> np.ndarray:
+def embedded(
+    kernel: Kernel, bags: AnyBags, represent: Representation | None, seed: int, location: Any = None
+) -> np.ndarray:
     """Inner products of the embeddings of ``bags``: exact, or of mean features in a representation."""
     if represent is None:
-        return inner_products(bags, bags, kernel)
-    U = mean_features(bags, features_of(kernel, bags, represent, seed))
+        return products(bags, bags, OnDistributions(None, kernel, location))
+    first = features_of(kernel, bags, represent, seed)
+    if location is None:
+        U = mean_features(bags, first)
+    else:
+        U = np.hstack([bags.means / location, mean_features(bags.centred(), first)])
     return U @ U.T
 
 
@@ -119,12 +129,12 @@ def choose_bags(
         score, amplitude, noise = profiled_likelihood(outer_of(outer, C, norms, norms), Y)
         path.append((factor, relative, score))
         if best is None or score > best[0]:
-            best = (score, amplitude, noise, OnDistributions(outer, inner))
+            best = (score, amplitude, noise, OnDistributions(outer, inner, kernel.location))
         return score
 
     def search(factor: float) -> float:
         inner = scaled_kernel(kernel.inner, factor)
-        C = embedded(inner, bags, represent, seed)
+        C = embedded(inner, bags, represent, seed, kernel.location)
         if not open_outer or not isinstance(kernel.outer, Stationary):
             return look(factor, C, inner, kernel.outer, 1.0)
         unit = kernel.outer._median_factor() * median_mmd(C)
@@ -151,32 +161,35 @@ def _climb(score: Callable[[float], float], factors: tuple[float, ...]) -> float
 
 def choose_noise(
     K: np.ndarray, y: np.ndarray, known: np.ndarray, amplitude: float, noise: float, free_noise: bool = True
-) -> tuple[float, float, float]:
-    """Amplitude and noise of ``y ~ N(0, aK + diag(known) + noise·I)`` by marginal likelihood, and that.
+) -> tuple[float, float, float, float]:
+    """Amplitude a, noise s and share c of ``y ~ N(0, aK + diag(c·known) + s·I)``, and that log density.
 
-    ``known`` is the variance that comes from finite bags (n,). The search starts at ``amplitude`` and at
-    ``noise`` less the mean of ``known``.
+    ``known`` is the first-order variance from finite bags (n,); the sampling error that a regression has
+    learned to live with is less. The share has a log-normal prior around 1 (sd ½): bags of one size cannot
+    tell it from the noise.
     """
     from scipy.optimize import minimize
 
     def cost(t: np.ndarray) -> float:
-        a, s = np.exp(t[0]), (np.exp(t[1]) if free_noise else noise)
+        a, c, s = np.exp(t[0]), np.exp(t[1]), (np.exp(t[2]) if free_noise else noise)
         S = a * K
-        S[np.diag_indices_from(S)] += known + s
+        S[np.diag_indices_from(S)] += c * known + s
         try:
             factor = cholesky(S, "The covariance of the targets", "")
         except SingularSystem:
             return 1e25
-        return float(0.5 * (factor.half_solve(y) ** 2).sum() + 0.5 * factor.logdet())
+        return float(0.5 * (factor.half_solve(y) ** 2).sum() + 0.5 * factor.logdet() + 2 * t[1] ** 2)
 
     floor = max(noise * 1e-3, 1e-8)
-    start = np.log([amplitude, max(noise - known.mean(), 0.1 * noise, floor)])[: 1 + free_noise]
-    bounds = [(start[0] - 7, start[0] + 7), (np.log(floor), np.log(10.0))][: 1 + free_noise]
+    share = min(1.0, 0.8 * noise / max(float(known.mean()), 1e-300)) if free_noise else 1.0
+    start = np.log([amplitude, max(share, 0.03), max(noise - share * known.mean(), 0.1 * noise, floor)])
+    start = start[: 2 + free_noise]
+    bounds = [(start[0] - 7, start[0] + 7), (-4.0, 1.5), (np.log(floor), np.log(10.0))][: 2 + free_noise]
     found = minimize(
-        cost, start, method="Nelder-Mead", bounds=bounds, options={"maxfev": 80, "xatol": 0.02, "fatol": 0.02}
+        cost, start, method="Nelder-Mead", bounds=bounds, options={"maxfev": 90, "xatol": 0.05, "fatol": 0.02}
     )
-    a = float(np.exp(found.x[0]))
-    return a, float(np.exp(found.x[1])) if free_noise else noise, -float(found.fun)
+    a, c = (float(np.exp(t)) for t in found.x[:2])
+    return a, float(np.exp(found.x[2])) if free_noise else noise, c, -float(found.fun)
 
 
 __all__ = ["BagsChoice", "choose_bags", "choose_noise", "embedded", "features_of", "profiled_likelihood"]

@@ -29,6 +29,8 @@ REGULARISERS = np.logspace(-10, 0, 21)
 # Losses within this factor of the least count as equal.
 FLAT = 1.001
 MULTIPLES = 2.0 ** np.arange(-4, 3)
+# Fitted values that are held at once.
+FITS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,17 @@ def leave_one_out_path(
     within = 0.0 if groups is None else ((F - mean[groups.inverse]) ** 2).sum(axis=1)
     shrink = values[:, None] / (values[:, None] + n * regs)
     free = np.maximum(1 - U**2 @ shrink / root[:, None] ** 2, 1e-12)
-    out = np.empty(len(regs))
-    for i in range(len(regs)):
-        left = ((mean - U @ (shrink[:, i, None] * UF) / root[:, None]) ** 2).sum(axis=1)
-        if groups is None:
-            out[i] = np.mean(left / free[:, i] ** 2)
-            continue
+    left = np.empty((len(Phi), len(regs)))
+    several = max(1, FITS // mean.size)
+    for start in range(0, len(regs), several):
+        some = slice(start, start + several)
+        shrunk = shrink[:, some, None] * UF[:, None, :]
+        fits = (U @ shrunk.reshape(len(U.T), -1)).reshape(len(U), -1, F.shape[1]) / root[:, None, None]
+        left[:, some] = ((mean[:, None, :] - fits) ** 2).sum(axis=2)
+    if groups is not None:
         # Σ over a group of ‖(F_i − mean) + (mean − fit)‖²: the cross term vanishes.
-        each = np.bincount(groups.inverse, within) + groups.counts * left
-        out[i] = (each / free[:, i] ** 2).sum() / n
-    return out
+        left = np.bincount(groups.inverse, within)[:, None] + groups.counts[:, None] * left
+    return (left / free**2).sum(axis=0) / n
 
 
 def choose_conditional(

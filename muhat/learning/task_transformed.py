@@ -32,7 +32,7 @@ REACH = {"lengthscale": (0.02, 10.0), "other": (1e-4, 1e4), "noise": (1e-3, 3.0)
 # Standard deviation of the logarithm of an amplitude, before z is seen, where there are two of them.
 AMPLITUDE_SD = 1.0
 # ℓ over k where x and y are the same: with hardly any regularisation f is its own conditional mean.
-TIED = 1e4
+TIED = 1e8
 # Inducing points may leave the box of the data by this share of its width.
 ROOM = 0.1
 # Multiples of the lengthscales of x and of y, and of the noise, from which the search may start.

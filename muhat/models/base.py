@@ -11,6 +11,9 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from muhat._array import Array
 from muhat._tables import Encoder, encode, is_frame
 from muhat._validation import as_rows
+from muhat.engine import Checkpoint, Rows, as_source, open_rows
+from muhat.gram import streamed_representation
+from muhat.gram.representation import Representation
 
 
 class Estimator(BaseEstimator):
@@ -41,6 +44,37 @@ class Estimator(BaseEstimator):
         self.n_features_in_ = A.shape[1]
         return A
 
+    def _fit_source(self, source: Rows) -> None:
+        """As :meth:`_fit_rows`, of rows that are read in blocks."""
+        self.encoder_x_ = Encoder(source.names)
+        self.n_features_in_ = source.shape[1]
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _source(self, X: Any, name: str = "X") -> Rows | None:
+        """``X`` as rows that are read in blocks, with the columns seen in fit; None for what is in memory."""
+        check_is_fitted(self)
+        source = as_source(X)
+        if source is None:
+            return None
+        names = self.encoder_x_.names
+        if source.shape[1] != self.n_features_in_ or (names and source.names and names != source.names):
+            raise ValueError(
+                f"{name} has {source.shape[1]} columns ({source.names or 'without names'}), but "
+                f"{type(self).__name__} was fitted on {self.n_features_in_} ({names or 'without names'}): "
+                "open the same columns in the same order."
+            )
+        return source
+
+    def _checkpoint(self, path: Any, *sources: Rows) -> Checkpoint | None:
+        """Where a fit on these rows goes on from, if a path is given."""
+        if path is None:
+            return None
+        settings = {k: repr(v) for k, v in self.get_params(deep=False).items()}
+        return Checkpoint(path, [type(self).__name__, settings, [[*s.shape, s.names] for s in sources]])
+
     def _rows(self, X: Any, name: str = "X") -> Array:
         check_is_fitted(self)
         _check_feature_names(self, X, reset=False)
@@ -67,3 +101,28 @@ def encode_outputs(Y: Any, name: str = "Y") -> tuple[Encoder, Array, bool]:
     A = Y if hasattr(Y, "tocsr") else np.asarray(Y)
     flat = A.ndim == 1
     return Encoder(), as_rows(A.reshape(-1, 1) if flat else A, name), flat
+
+
+def both_streamed(representation: Any) -> tuple[Representation, Representation]:
+    """Those of inputs and outputs."""
+    if isinstance(representation, tuple) and len(representation) == 2:
+        return streamed_representation(representation[0]), streamed_representation(representation[1])
+    return streamed_representation(representation), streamed_representation(representation)
+
+
+def paired_sources(X: Any, Y: Any) -> tuple[Rows, Rows] | None:
+    """Both as rows that are read in blocks if one of them is such, else None."""
+    sources = as_source(X), as_source(Y)
+    if all(s is None for s in sources):
+        return None
+    parts = [s or _in_memory(A, name) for s, A, name in zip(sources, (X, Y), ("X", "Y"), strict=True)]
+    return parts[0], parts[1]
+
+
+def _in_memory(A: Any, name: str) -> Rows:
+    if is_frame(A) or hasattr(A, "to_frame"):
+        raise TypeError(
+            f"{name} is a table in memory beside rows that are read in blocks: give {name}.to_numpy(), or "
+            "read both in blocks."
+        )
+    return open_rows(np.asarray(A))

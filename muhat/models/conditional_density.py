@@ -22,15 +22,14 @@ from muhat._validation import (
 )
 from muhat.embedding import Density, Embedding, Mixture, Reference
 from muhat.embedding.density import SCHEDULE, scheduled_reg
-from muhat.embedding.reference import GRID, KINDS, SOBOL, as_reference, box_reference
+from muhat.embedding.reference import KINDS, as_reference, box_reference
 from muhat.embedding.simplex import project_simplex
-from muhat.gram import Features, Neural, as_representation
+from muhat.gram import Features, LowRankGram, Neural, as_representation, streamed_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.kernels.stationary import Gaussian
 from muhat.learning.density import (
-    FINEST,
     DensityChoice,
     DensityTask,
     box_about,
@@ -42,10 +41,11 @@ from muhat.learning.density import (
 )
 from muhat.learning.leave_one_out import stretch
 from muhat.learning.residuals import Way, standardize
-from muhat.models.base import Estimator, encode_outputs
+from muhat.models.base import Estimator
+from muhat.models.density_inputs import check_memory, take_rows
 from muhat.models.posterior import familiarity
 from muhat.operators.conditional import group_rows
-from muhat.operators.density import DensityOperator
+from muhat.operators.density import DensityOperator, DensitySums, SummedDensity
 
 
 def _input_kernel(way: Way, ways: list[Way], kernel: Kernel) -> tuple[Kernel, bool]:
@@ -91,7 +91,8 @@ class ConditionalDensity(Estimator):
             learn it, or 0 where nothing is learned.
         calibration: the share of rows that ``fit`` leaves out to calibrate ``interval``: then it covers a
             new y with at least its level, whatever the distribution (split conformal prediction).
-        representation: how the Gram of x is held, e.g. ``mh.Nystrom(500)``; exact by default.
+        representation: how the Gram of x is held, e.g. ``mh.Nystrom(500)``; exact by default, Nyström's for
+            more than 20 000 rows that are read in blocks.
         memory: gigabytes that a fit may take; more is refused before anything is made.
 
     Attributes:
@@ -102,6 +103,8 @@ class ConditionalDensity(Estimator):
     """
 
     _prepared: ClassVar[tuple[str, ...]] = ("_operator",)
+    encoder_y_: Encoder
+    flat_y_: bool
 
     def __init__(
         self,
@@ -140,23 +143,27 @@ class ConditionalDensity(Estimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any) -> ConditionalDensity:
-        """Learn from pairs: ``X`` (n, d) and ``Y`` (n, k) or (n,), which must be numbers."""
+    def fit(self, X: Any, Y: Any, checkpoint: Any = None) -> ConditionalDensity:
+        """Learn from pairs: ``X`` (n, d) and ``Y`` (n, k) or (n,), which must be numbers.
+
+        Rows that outgrow memory (see :func:`muhat.open_rows`), and more than 20 000 rows in a low-rank
+        representation, are read twice: for the sample that everything is chosen from, with the location and
+        scale of the outputs, and for the sums of the operator. ``checkpoint`` is then the path of a file that
+        an interrupted fit goes on from.
+        """
         rng = as_generator(self.random_state)
         self._check_arguments()
-        A = self._fit_rows(X, 5)
-        self.encoder_y_, B, self.flat_y_ = encode_outputs(Y)
+        A, B, many, saved = take_rows(self, X, Y, checkpoint)
         if self.encoder_y_.categories:
             raise ValueError(
                 "Y has categories, which have no density: use mh.ConditionalMean, whose expect(f, x) gives "
                 "their probabilities."
             )
-        check_same_rows(A, B, "X", "Y")
         B = np.asarray(B, dtype=np.float64)
         constant = np.flatnonzero(np.ptp(B, axis=0) == 0)
         if len(constant):
             raise ValueError(f"Column {constant[0]} of Y is constant, so it has no density: leave it out.")
-        held = None
+        held, left = None, np.empty(0, dtype=int)
         if self.calibration is not None:
             share = check_share(self.calibration, "calibration", "give e.g. 0.25 of the rows")
             order = rng.permutation(len(A))
@@ -166,10 +173,12 @@ class ConditionalDensity(Estimator):
                     f"calibration={share:g} leaves {len(A) - count} of {len(A)} rows to learn from: give "
                     "less."
                 )
-            rest = np.sort(order[count:])
+            rest, left = np.sort(order[count:]), np.sort(order[:count])
             held = (A[order[:count]], B[order[:count]])
             A, B = A[rest], B[rest]
         represent = as_representation(self.representation)
+        if many is not None:
+            represent = streamed_representation(self.representation)
         if isinstance(represent, Neural):
             raise TypeError(
                 "representation=mh.Neural() is not for densities: train it in mh.ConditionalMean, and pass "
@@ -177,9 +186,21 @@ class ConditionalDensity(Estimator):
             )
         self.groups_ = group_rows(A)
         inputs = A if self.groups_ is None else self.groups_.points
-        self._check_memory(len(inputs), B.shape[1])
-        self._choose(A, B, represent, rng)
-        self.gram_ = represent.gram_of(represent.fit(self.kernel_x_, inputs, rng), inputs)
+        check_memory(self, len(inputs), B.shape[1], many is not None)
+        self._choose(A, B, represent, rng, 0 if many is None else many.count)
+        features: Any = represent.fit(self.kernel_x_, inputs, rng)
+        self.sums_ = None
+        if many is None:
+            self.gram_ = represent.gram_of(features, inputs)
+        else:
+            self.gram_ = LowRankGram(features.features(inputs[:1]), features, inputs)
+            self._prepare()
+            without = many.index[left]
+            self.sums_ = DensitySums.of(
+                many.X, many.Y, features, self.standard_, self._operator, without, saved
+            )
+        if saved is not None:
+            saved.finish()
         self._prepare()
         self.calibration_ = None
         if held is not None:
@@ -207,8 +228,10 @@ class ConditionalDensity(Estimator):
             check_share(self.background, "background", "give e.g. 0.01")
         check_positive(self.memory, "memory", "give gigabytes", scalar=True)
 
-    def _choose(self, A: Array, B: np.ndarray, represent: Representation, rng: np.random.Generator) -> None:
-        """Kernels, regularisers, the way to take the outputs, and the reference."""
+    def _choose(
+        self, A: Array, B: np.ndarray, represent: Representation, rng: np.random.Generator, count: int = 0
+    ) -> None:
+        """Kernels, regularisers, the way to take the outputs, and the reference; ``count`` rows in all."""
         kernel, tune_x = self._given(self.kernel_x)
         tune_y = self._given(self.kernel_y)[1]
         kernel_x = resolve_kernel(kernel, A, self.encoder_x_, "kernel_x")
@@ -241,6 +264,9 @@ class ConditionalDensity(Estimator):
                 # Found at the size of a subset; the width that n rows can show carries it to all.
                 part, full = (default_output_kernel(T) for T in (way.outputs[chosen.rows], way.outputs))
                 kernel_y = stretch(kernel_y, np.asarray(full.lengthscale) / np.asarray(part.lengthscale))
+            if tune_y and count > len(B):
+                finer = (count / len(B)) ** (-1 / (B.shape[1] + 4))
+                kernel_y = stretch(kernel_y, np.full(B.shape[1], finer))
         self.standard_, self.T_ = way.standard, way.outputs
         self.span_ = np.stack(box_about(B, np.zeros(B.shape[1])))
         self.reference_ = self._make_reference(kernel_y, rng)
@@ -328,34 +354,10 @@ class ConditionalDensity(Estimator):
             raise ValueError(f"box must have lower < upper in every column, got {self.box!r}.")
         return lower, upper
 
-    def _check_memory(self, g: int, k: int) -> None:
-        """Refuse what a dense Gram of x, that of the reference and values at its points would need."""
-        if isinstance(self.reference, str) or self.reference is None:
-            grid = self.reference == "grid" or (self.reference is None and k in FINEST)
-            M = float(self.size or GRID.get(k, 2)) ** k if grid else float(self.size or SOBOL)
-        else:
-            given = as_reference(self.reference, self.mass, k)
-            grid, M = given.axes is not None, float(len(given.points))
-        inputs = float(g) ** 2 if self.representation is None else 0.0
-        gram = 0.0 if grid and k > 1 else M**2
-        needed = 8 * (inputs + gram + min(g * M, 1 << 25)) / 1e9
-        if needed > self.memory:
-            raise MemoryError(
-                f"This fit needs about {needed:.2g} GB for {g:,} distinct inputs and {M:,.0f} reference "
-                f"points, more than memory={self.memory:g}: pass representation=mh.Nystrom(500), a smaller "
-                "size, or more memory."
-            )
-
     def _prepare(self) -> None:
-        self._operator = DensityOperator(
-            self.gram_,
-            self.groups_,
-            self.T_,
-            self.kernel_y_,
-            self.reference_,
-            float(self.reg_x_),  # type: ignore[arg-type]
-            self.reg_y_,
-        )
+        reg_x: Any = self.reg_x_
+        used = (self.gram_, self.groups_, self.T_, self.kernel_y_, self.reference_, float(reg_x), self.reg_y_)
+        self._operator = DensityOperator(*used) if self.sums_ is None else SummedDensity(*used, self.sums_)
 
     # -- densities ---------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from muhat._array import Array
 from muhat._tables import Encoder
 from muhat._validation import (
     as_generator,
+    as_rows,
     as_values,
     as_weights,
     check_positive,
@@ -20,14 +21,26 @@ from muhat._validation import (
     check_same_rows,
 )
 from muhat.embedding import Embedding
-from muhat.gram import Factored, FeatureKernel, Features, Neural, NeuralKernel, Ridge, as_representation
+from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
+from muhat.engine import Rows, map_rows, open_rows, sample_indices, sample_rows, sum_rows
+from muhat.gram import (
+    Factored,
+    FeatureKernel,
+    Features,
+    LowRankGram,
+    Neural,
+    NeuralKernel,
+    Ridge,
+    as_representation,
+)
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
 from muhat.learning.leave_one_out import LeaveOneOut, choose_conditional
-from muhat.models.base import Estimator, encode_outputs
+from muhat.models.base import Estimator, both_streamed, encode_outputs, paired_sources
 from muhat.operators.conditional import conditional_ridge, conditional_weights, group_rows
+from muhat.operators.moments import Moments
 
 
 class ConditionalMean(RegressorMixin, Estimator):
@@ -41,8 +54,9 @@ class ConditionalMean(RegressorMixin, Estimator):
             lengthscale is chosen by leave-one-out.
         kernel_y: ℓ on the outputs. None for the default kernel with median lengthscale.
         reg: λ > 0. None for leave-one-out in the RKHS norm of y.
-        representation: how Grams are held, e.g. ``mh.Nystrom(500)``; exact by default. A pair is for x and
-            for y; ``mh.Features`` or ``mh.Neural`` alone is for x, with y exact, and takes no ``kernel_x``.
+        representation: how Grams are held, e.g. ``mh.Nystrom(500)``; exact by default, and Nyström's for rows
+            that are read in blocks. A pair is for x and for y; ``mh.Features`` or ``mh.Neural`` alone is for
+            x, with y exact, and takes no ``kernel_x``.
         random_state: seed of the representation's and the search's random choices.
 
     Attributes:
@@ -53,10 +67,12 @@ class ConditionalMean(RegressorMixin, Estimator):
             out), or None if nothing was left to choose.
         gram_: of the distinct inputs.
         groups_: which rows share an input, or None.
-        Y_: the outputs, (n, k).
+        Y_: the outputs, (n, k); of rows that were read in blocks, some of them.
+        moments_: the sums, for rows that were read in blocks or came by ``partial_fit``; else None.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_ridge", "_mean", "_features_y")
+    _prepared: ClassVar[tuple[str, ...]] = ("_ridge", "_mean", "_features_y", "_moment_values", "_sources")
+    _sources: tuple[Rows, Rows] | None = None
 
     def __init__(
         self,
@@ -72,44 +88,129 @@ class ConditionalMean(RegressorMixin, Estimator):
         self.representation = representation
         self.random_state = random_state
 
-    def fit(self, X: Any, Y: Any) -> ConditionalMean:
-        """Learn from pairs: ``X`` (n, d) and ``Y`` (n, k) or (n,)."""
-        represent_x, represent_y = _both(self.representation)
+    def fit(self, X: Any, Y: Any, checkpoint: Any = None) -> ConditionalMean:
+        """Learn from pairs: ``X`` (n, d) and ``Y`` (n, k) or (n,).
+
+        Rows that outgrow memory (see :func:`muhat.open_rows`) are read twice: for the sample that kernels,
+        landmarks and λ are chosen from, and for the sums. ``checkpoint`` is then the path of a file that an
+        interrupted fit goes on from.
+        """
         rng = as_generator(self.random_state)
         if self.reg is not None:
             check_positive(self.reg, "reg", "give λ > 0, or None to have it chosen", scalar=True)
+        self.moments_, self._sources = None, paired_sources(X, Y)
+        if self._sources is not None:
+            return self._fit_streamed(*self._sources, rng, checkpoint)
         A = self._fit_rows(X)
         self.encoder_y_, B, self.flat_y_ = encode_outputs(Y)
         check_same_rows(A, B, "X", "Y")
-        kernel_x = resolve_kernel(self.kernel_x, A, self.encoder_x_, "kernel_x")
-        kernel_y = resolve_kernel(self.kernel_y, B, self.encoder_y_, "kernel_y")
-        # What they cannot take is refused before any work.
-        represent_y.fit(kernel_y, B[:1], 0)
-        if isinstance(represent_x, Neural):
-            targets = target_features(kernel_y, B, rng, not self.encoder_y_.categories)
-            kernel_x = represent_x.train(A, targets, random_state=rng)
-        else:
-            represent_x.fit(kernel_x, A[:1], 0)
-        tune = self.kernel_x is None
-        if isinstance(represent_x, (Features, Neural)):  # the features are the kernel
-            kernel_x, tune = represent_x.fit(kernel_x, A, rng), False
-        self.reg_, self.selection_ = self.reg, None
-        if self.reg is None or tune:
-            self.selection_ = _held_out(kernel_x) or choose_conditional(
-                A, B, kernel_x, kernel_y, self.reg, tune, rng
-            )
-            kernel_x, self.reg_ = self.selection_.kernel, self.selection_.reg
+        represent_x, represent_y = _both(self.representation)
+        self._choose(A, B, represent_x, represent_y, rng)
         self.groups_ = group_rows(A)
-        inputs = A if self.groups_ is None else self.groups_.points
-        self.kernel_x_ = represent_x.fit(kernel_x, inputs, rng)
-        self.kernel_y_ = represent_y.fit(kernel_y, B, rng)
-        self.gram_ = represent_x.gram_of(self.kernel_x_, inputs)
+        self.gram_ = represent_x.gram_of(self.kernel_x_, A if self.groups_ is None else self.groups_.points)
         self.Y_ = B
         self._prepare()
         return self
 
+    def _choose(
+        self,
+        A: Array,
+        B: Array,
+        represent_x: Representation,
+        represent_y: Representation,
+        rng: np.random.Generator,
+    ) -> None:
+        """Kernels, landmarks and λ, from a sample of the rows where there are many."""
+        some = sample_indices(len(A))
+        part, out = A[some], B[some]
+        kernel_x = resolve_kernel(self.kernel_x, part, self.encoder_x_, "kernel_x")
+        kernel_y = resolve_kernel(self.kernel_y, out, self.encoder_y_, "kernel_y")
+        # What they cannot take is refused before any work.
+        represent_y.fit(kernel_y, out[:1], 0)
+        if isinstance(represent_x, Neural):
+            targets = target_features(kernel_y, B, rng, not self.encoder_y_.categories)
+            kernel_x = represent_x.train(A, targets, random_state=rng)
+        else:
+            represent_x.fit(kernel_x, part[:1], 0)
+        tune = self.kernel_x is None
+        if isinstance(represent_x, (Features, Neural)):  # the features are the kernel
+            kernel_x, tune = represent_x.fit(kernel_x, part, rng), False
+        self.reg_, self.selection_ = self.reg, None
+        if self.reg is None or tune:
+            self.selection_ = _held_out(kernel_x) or choose_conditional(
+                part, out, kernel_x, kernel_y, self.reg, tune, rng
+            )
+            kernel_x, self.reg_ = self.selection_.kernel, self.selection_.reg
+        groups = group_rows(part)
+        self.kernel_x_ = represent_x.fit(kernel_x, part if groups is None else groups.points, rng)
+        self.kernel_y_ = represent_y.fit(kernel_y, out, rng)
+
+    def _fit_streamed(
+        self, X: Rows, Y: Rows, rng: np.random.Generator, checkpoint: Any = None
+    ) -> ConditionalMean:
+        represent_x, represent_y = both_streamed(self.representation)
+        self._fit_source(X)
+        self.encoder_y_, self.flat_y_ = Encoder(Y.names), Y.flat
+        saved = self._checkpoint(checkpoint, X, Y)
+        n, (A, B) = sample_rows(X, Y, checkpoint=saved)
+        if n < 2:
+            raise ValueError(f"X has {n} row, but at least 2 are needed: pass more rows.")
+        self._choose(A, B, represent_x, represent_y, rng)
+        self.groups_, self.centre_y_, self.Y_ = None, B.mean(axis=0), B[:POINTS]
+        # The Gram of no rows: it knows the features.
+        kernel: Any = self.kernel_x_
+        self.gram_ = LowRankGram(kernel.features(A[:1]), kernel, A[:1])
+        self.moments_ = self._sums(X, Y, self._targets, saved)
+        if saved is not None:
+            saved.finish()
+        self._prepare()
+        return self
+
+    @property
+    def _targets(self) -> Functions:
+        """What is regressed on x: mass and moments of y, and its features."""
+        return Functions(self.kernel_y_, self.centre_y_)
+
+    def _sums(self, X: Any, Y: Any, functions: Callable[[Array], Array], saved: Any = None) -> Moments:
+        """Sums over the rows of features of x with themselves and with ``functions`` of y."""
+        kernel: Any = self.kernel_x_
+
+        def work(A: Array, B: Array) -> tuple[Array, Array, Array]:
+            Phi = kernel.features(A)
+            return Phi.T @ Phi, Phi.T @ functions(B), np.array(len(A))
+
+        width = kernel.size + getattr(self.kernel_y_, "size", 0)
+        gram, cross, n = sum_rows(work, X, Y, width=width, checkpoint=saved, label="sums")
+        return Moments(gram, cross, int(n))
+
+    def partial_fit(self, X: Any, Y: Any) -> ConditionalMean:
+        """Learn from more pairs, at a cost that does not grow with those before.
+
+        The first call chooses kernels, landmarks and λ, as ``fit`` on these rows; give it rows enough. The
+        rows themselves are not kept, and the representation must have features (Nyström's by default).
+        """
+        if getattr(self, "moments_", None) is None:
+            pair = paired_sources(X, Y) or (open_rows(as_rows(X, "X")), open_rows(np.asarray(Y)))
+            self.fit(*pair)
+        else:
+            pair = paired_sources(X, Y) or (open_rows(self._rows(X)), open_rows(np.asarray(Y)))
+            check_same_columns(pair[1], self.Y_.shape[1], "Y", "the Y seen before")
+            before: Any = self.moments_
+            self.moments_ = before + self._sums(*pair, self._targets)
+            self._prepare()
+        self._sources = None  # the rows are no longer those of one source
+        return self
+
     def _prepare(self) -> None:
         """What follows from the fitted attributes: the factored ridge and the functions in use."""
+        if self.moments_ is not None:
+            d = self.Y_.shape[1]
+            reg: Any = self.reg_
+            values = self.moments_.coefficients(reg)
+            self._moment_values, self._features_y = values[:, : 1 + d + d * d], values[:, 1 + d + d * d :]
+            mass, first = self._moment_values[:, :1], self._moment_values[:, 1 : 1 + d]
+            self._mean = first + mass * self.centre_y_
+            return
         self._ridge: Ridge = conditional_ridge(self.gram_, self.reg_, self.groups_)
         self._mean: Array | None = None if self.encoder_y_.categories else self._fit_function(self.Y_)
         self._features_y: Array | None = None
@@ -126,20 +227,35 @@ class ConditionalMean(RegressorMixin, Estimator):
 
     def _at(self, x: Array) -> Embedding:
         theta = None if self._features_y is None else self.gram_.evaluate(x, self._features_y)
+        if self.moments_ is not None:
+            return self._from_moments(theta, self.gram_.evaluate(x, self._moment_values))
         return self._output(self.gram_.cross(x), theta)
+
+    def _from_moments(self, theta: Any, values: Array) -> Embedding:
+        kernel: Any = self.kernel_y_
+        moments = split_moments(values, self.Y_.shape[1])
+        return MomentEmbedding(kernel, self.Y_, theta, moments, self.centre_y_, self.encoder_y_)
 
     def push(self, mu: Embedding) -> Embedding:
         """The kernel sum rule: the embedding of Y when X is distributed as ``mu`` (or a batch)."""
-        cross, theta = self._integrate(mu)
-        return self._output(cross, theta, single=not mu.is_batch)
+        x, W = self._distribution(mu)
+        theta = None if self._features_y is None else W @ self.gram_.evaluate(x, self._features_y)
+        if self.moments_ is not None:
+            out = self._from_moments(theta, W @ self.gram_.evaluate(x, self._moment_values))
+            return out if mu.is_batch else out[0]
+        return self._output(self._integrate(x, W), theta, single=not mu.is_batch)
 
     def chain(self, mu: Embedding) -> Embedding:
         """The kernel chain rule: the joint embedding of (X, Y) when X is distributed as ``mu``.
 
         Points are the training pairs, x and y side by side; the kernel is ``k(x, x') ℓ(y, y')``.
         """
-        cross, _ = self._integrate(mu)
-        weights = self._weights(cross)
+        if self.moments_ is not None:
+            raise ValueError(
+                "The joint embedding has the training pairs as its points, and these were not kept: fit on "
+                "arrays in memory, or use push(mu) for Y alone."
+            )
+        weights = self._weights(self._integrate(*self._distribution(mu)))
         inputs = self.gram_.points if self.groups_ is None else self.groups_.points[self.groups_.inverse]
         d, k = inputs.shape[1], self.Y_.shape[1]
         kernel = self.kernel_x_.on(range(d)) * self.kernel_y_.on(range(d, d + k))
@@ -147,8 +263,8 @@ class ConditionalMean(RegressorMixin, Estimator):
         encoder = self.encoder_x_.beside(self.encoder_y_, d)
         return Embedding(kernel, pairs, weights if mu.is_batch else _only(weights), None, encoder)
 
-    def _integrate(self, mu: Any) -> tuple[Array | Factored, Array | None]:
-        """``μ(X)`` at the inputs, (n, batch), and the coefficients of its push-forward."""
+    def _distribution(self, mu: Any) -> tuple[Array, Array]:
+        """The points of an embedding over x, in our codes, and its weights (batch, m)."""
         if not isinstance(mu, Embedding):
             raise TypeError(
                 f"mu must be an Embedding over x, got {type(mu).__name__}: use mh.embed(samples, "
@@ -157,12 +273,12 @@ class ConditionalMean(RegressorMixin, Estimator):
         check_is_fitted(self)
         check_same_columns(mu.points, self.n_features_in_, "mu.points", "the X seen in fit")
         x = self.encoder_x_.recode(mu.points, mu.encoder or Encoder(), "mu")
-        W = np.atleast_2d(mu.weights)
-        theta = None if self._features_y is None else W @ self.gram_.evaluate(x, self._features_y)
+        return x, np.atleast_2d(mu.weights)
+
+    def _integrate(self, x: Array, W: Array) -> Array | Factored:
+        """``μ(X)`` at the inputs, (n, batch)."""
         cross = self.gram_.cross(x)
-        if isinstance(cross, Factored):
-            return Factored(cross.left, cross.right @ W.T), theta
-        return cross @ W.T, theta
+        return Factored(cross.left, cross.right @ W.T) if isinstance(cross, Factored) else cross @ W.T
 
     def _weights(self, cross: Array | Factored) -> Array | Factored:
         return conditional_weights(self._ridge, cross, self.groups_)
@@ -181,19 +297,47 @@ class ConditionalMean(RegressorMixin, Estimator):
             x: (q, d).
         """
         x = self._rows(x, "x")
+        if self.moments_ is not None:
+            return self._expect_streamed(f, x)
         values = as_values(f(self.Y_) if callable(f) else f, len(self.Y_), "training outputs")
         out = self.gram_.evaluate(x, self._fit_function(values.reshape(len(values), -1)))
         return out[:, 0] if values.ndim == 1 else out
 
+    def _expect_streamed(self, f: Any, x: Array) -> Array:
+        if not callable(f) or self._sources is None:
+            raise ValueError(
+                "The training outputs were not kept: give f as a function, in the process that fitted on "
+                "rows of one source (read once more); or use at(x).expect(f), on a sample of them."
+            )
+        shown: Any = f(self.Y_)
+        sums = self._sums(*self._sources, lambda B: as_values(f(B), len(B), "outputs").reshape(len(B), -1))
+        reg: Any = self.reg_
+        out = self.gram_.evaluate(x, sums.coefficients(reg))
+        return out[:, 0] if np.ndim(shown) == 1 else out
+
     def predict(self, X: Any) -> np.ndarray:
-        """``E[Y | x]`` at each row, (q, k), or (q,) when fitted on a vector."""
-        x = self._rows(X)
+        """``E[Y | x]`` at each row, (q, k), or (q,) when fitted on a vector; on Dask, a Dask array."""
+        source = self._source(X)
         if self._mean is None:
             raise ValueError(
                 "Y has categories, which have no mean: use expect(f, x), e.g. with an indicator."
             )
-        out = self.gram_.evaluate(x, self._mean)
-        return out[:, 0] if self.flat_y_ else out
+        if source is not None:
+            return map_rows(self._function, source, width=len(self._mean))
+        return self._function(self._rows(X))
+
+    @property
+    def _function(self) -> Callable[[Array], np.ndarray]:
+        """The regression of y, without the rest of the estimator: it may be sent to other processes."""
+        gram, mean, flat = self.gram_, self._mean, self.flat_y_
+        if isinstance(gram, LowRankGram):
+            gram = LowRankGram(gram.Phi[:1], gram.kernel)
+
+        def predict(x: Array) -> np.ndarray:
+            out = gram.evaluate(x, mean)
+            return out[:, 0] if flat else out
+
+        return predict
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the variance of ψ(Y) in its RKHS that X explains; 1 is best.

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import Array
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_positive, check_same_columns
 from muhat.embedding import Embedding
+from muhat.engine import Rows, as_source, map_rows, open_rows, sample_rows, sum_rows
 from muhat.gram import Exact, FeatureKernel, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.leave_one_out import stretch
 from muhat.models.base import Estimator
-from muhat.operators.ratio import LeastSquares, covered, kulsif, rulsif
+from muhat.operators.ratio import Cover, LeastSquares, kulsif, rulsif, spectrum
 
 METHODS = ("kulsif", "ulsif", "rulsif")
 TARGETS = {"zero": 0.0, "one": 1.0}
@@ -89,8 +90,13 @@ class DensityRatio(Estimator):
         self.representation = representation
         self.random_state = random_state
 
-    def fit(self, numerator: Any, denominator: Any) -> DensityRatio:
-        """Learn the ratio: samples (m, d) or an embedding over samples (n, d)."""
+    def fit(self, numerator: Any, denominator: Any, checkpoint: Any = None) -> DensityRatio:
+        """Learn the ratio: samples (m, d) or an embedding over samples (n, d).
+
+        Samples that outgrow memory (see :func:`muhat.open_rows`) are each read twice: for the rows that
+        choices are made from, and for the sums. ``checkpoint`` is then the path of a file that an interrupted
+        fit goes on from.
+        """
         check_choice(self.method, "method", METHODS)
         check_choice(self.target, "target", tuple(TARGETS))
         if isinstance(self.alpha, bool) or not (isinstance(self.alpha, Real) and 0 <= self.alpha < 1):
@@ -98,34 +104,90 @@ class DensityRatio(Estimator):
         if self.reg is not None:
             check_positive(self.reg, "reg", "give η > 0, or None to have it chosen", scalar=True)
         seed = as_generator(self.random_state).integers(2**63)
-        B = self._fit_rows(denominator, name="denominator")
-        A, weights = numerator_points(numerator, self.encoder_x_, B.shape[1])
+        num, weights, den = self._sources(numerator, denominator)
+        saved = self._checkpoint(checkpoint, num, den)
+        _, (B,) = sample_rows(den, names=("denominator",), checkpoint=saved)
+        m, (A, w) = sample_rows(num, weights, names=("numerator", "weights"), checkpoint=saved, label="few")
+        w = w[:, 0] * (m / len(A))  # of the same sum, were all rows alike
         kernel = resolve_kernel(self.kernel, B, self.encoder_x_, "kernel")
         alpha = self.alpha if self.method == "rulsif" else 0.0
+        cover = None
 
-        def problem(candidate: Kernel) -> tuple[FeatureKernel, LeastSquares]:
+        def problem(candidate: Kernel) -> LeastSquares:
             features = self._basis(candidate, A, B, np.random.default_rng(seed))  # the same points for each
-            Phi, Psi = features.features(A), features.features(B)
-            return features, LeastSquares(Phi, weights, Psi, alpha, TARGETS[self.target])
+            return LeastSquares(features.features(A), w, features.features(B), alpha, TARGETS[self.target])
 
         self.selection_ = None
         if self.kernel is None or self.reg is None:
             tried = candidates(kernel, B.shape[1], self.kernel is None)
             regs = REGULARISERS if self.reg is None else np.array([self.reg])
             if alpha == 0:  # a relative ratio is bounded, and so is its loss
-                A, weights = self._covered(A, weights, B)
-            self.selection_ = choose_ratio(tried, regs, lambda k: problem(k)[1])
+                cover = Cover(B)
+                A, w, cover = self._covered(A, w, cover)
+            self.selection_ = choose_ratio(tried, regs, problem)
             kernel, self.reg_ = self.selection_.kernel, self.selection_.reg
         else:
             self.reg_ = self.reg
-        self.kernel_, least = problem(kernel)
-        self.coefficients_ = least.coefficients(self.reg_)
+        self.kernel_ = self._basis(kernel, A, B, np.random.default_rng(seed))
+        self.coefficients_ = self._solve(num, weights, den, alpha, cover, saved)
+        if saved is not None:
+            saved.finish()
         return self
 
+    def _sources(self, numerator: Any, denominator: Any) -> tuple[Rows, Rows, Rows]:
+        """The points of the numerator, their weights, and the points of the denominator."""
+        den = as_source(denominator)
+        if den is None:
+            den = open_rows(self._fit_rows(denominator, name="denominator"))
+        else:
+            self._fit_source(den)
+        num = None if isinstance(numerator, Embedding) else as_source(numerator)
+        if num is None:
+            A, weights = numerator_points(numerator, self.encoder_x_, den.shape[1])
+            return open_rows(A), open_rows(weights), den
+        check_same_columns(num, den.shape[1], "numerator", "the denominator")
+        if num.shape[0] < 0:
+            sum_rows(lambda A: (np.array(len(A)),), num, names=("numerator",))  # counts its rows
+        return num, open_rows(np.broadcast_to(1 / num.shape[0], num.shape[0])), den
+
+    def _solve(
+        self, num: Rows, weights: Rows, den: Rows, alpha: float, cover: Cover | None, saved: Any
+    ) -> Array:
+        """θ from sums over the rows of both."""
+        kernel, t = self.kernel_, TARGETS[self.target]
+
+        def below(B: Array) -> tuple[Array, Array, Array]:
+            Phi = kernel.features(B)
+            return Phi.T @ Phi, Phi.sum(axis=0), np.array(len(B))
+
+        def above(A: Array, w: Array) -> tuple[Array, Array]:
+            Phi, v = kernel.features(A), w[:, 0]
+            if cover is not None:
+                v = np.where(cover(A), v, 0.0)
+            return v @ Phi, Phi.T @ (v[:, None] * Phi) if alpha else np.zeros((0, 0))
+
+        H, base, n = sum_rows(
+            below, den, names=("denominator",), width=kernel.size, checkpoint=saved, label="below"
+        )
+        h, own = sum_rows(
+            above,
+            num,
+            weights,
+            names=("numerator", "weights"),
+            width=kernel.size,
+            checkpoint=saved,
+            label="above",
+        )
+        H, base = (1 - alpha) / n * H, (1 - alpha) / n * base
+        if alpha:
+            H, base = H + alpha * own, base + alpha * h
+        values, V, rotated = spectrum(H, h - t * base)
+        return V @ (rotated / (values + self.reg_))
+
     @staticmethod
-    def _covered(A: Array, weights: Array, B: Array) -> tuple[Array, Array]:
+    def _covered(A: Array, weights: Array, cover: Cover) -> tuple[Array, Array, Cover | None]:
         """The part of the numerator that the denominator covers: of the rest the ratio cannot be known."""
-        near = covered(A, B)
+        near = cover(A)
         lost = float(np.abs(weights[~near]).sum() / np.abs(weights).sum())
         if lost > UNCOVERED:
             warnings.warn(
@@ -133,7 +195,7 @@ class DensityRatio(Estimator):
                 "nothing of it.",
                 stacklevel=3,
             )
-        return (A[near], weights[near]) if near.any() else (A, weights)
+        return (A[near], weights[near], cover) if near.any() else (A, weights, None)
 
     def _basis(self, kernel: Kernel, A: Array, B: Array, rng: np.random.Generator) -> FeatureKernel:
         if self.method != "kulsif":
@@ -148,10 +210,17 @@ class DensityRatio(Estimator):
         return kulsif.basis(kernel, both, both[:0], rng)
 
     def predict(self, z: Any) -> np.ndarray:
-        """The ratio at each row of ``z``, (q,)."""
-        check_is_fitted(self)
-        values = TARGETS[self.target] + self.kernel_.features(self._rows(z, "z")) @ self.coefficients_
-        return np.maximum(values, 0.0)
+        """The ratio at each row of ``z``, (q,); on Dask, a Dask array."""
+        source = self._source(z, "z")
+        if source is not None:
+            return map_rows(self._function, source, "z", self.kernel_.size)
+        return self._function(self._rows(z, "z"))
+
+    @property
+    def _function(self) -> Callable[[Array], np.ndarray]:
+        """The ratio, without the rest of the estimator: it may be sent to other processes."""
+        target, kernel, theta = TARGETS[self.target], self.kernel_, self.coefficients_
+        return lambda z: np.maximum(target + kernel.features(z) @ theta, 0.0)
 
 
 def candidates(kernel: Kernel, d: int, tune: bool) -> list[tuple[float, Kernel]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -11,21 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from muhat._bags import AnyBags, Bags, GaussianBags, as_bags, batches_of
 from muhat._validation import as_generator
+from muhat.gram.octaves import OctaveKernel, octave_kernel
 from muhat.gram.representation import Exact, Fourier, Nystrom, Representation
 from muhat.kernels.base import Kernel, NoClosedForm
 from muhat.kernels.dot import Linear
-from muhat.kernels.on_distributions import OnDistributions, has_open, inner_products, resolve_outer
+from muhat.kernels.on_distributions import OnDistributions, has_open, outer_of, products, resolve_outer
+from muhat.kernels.stationary import Cauchy, Stationary
+from muhat.learning.bag_scales import OCTAVES, Scales, choose_weights, gram_of
 from muhat.learning.bags import BagsChoice, choose_bags, embedded, features_of
 from muhat.models.base import Estimator
 from muhat.operators.bags import BagFeatures, Landmarks, two_stage
 
-# The parameters are learned from at most this many bags.
-SEARCH_BAGS = 300
+# The parameters are learned from at most this many bags, and landmarks are chosen among so many.
+SEARCH_BAGS, SAMPLE_BAGS = 300, 500
 # Up to so many points in so many bags the Gram over bags is exact unless said otherwise.
 EXACT_POINTS, EXACT_BAGS = 4000, 1000
 # Points of the bags that are worked on at a time.
 BATCH_POINTS = 1 << 14
-FIRST, SECOND = Fourier(300), Fourier(600)
+# From indices of bags, the Gram over all that are looked at, amplitude and noise.
+Learner = Callable[[np.ndarray], tuple[np.ndarray, float, float]]
+FIRST, SECOND = Fourier(600), Nystrom(SAMPLE_BAGS)
 
 
 class BagEstimator(Estimator):
@@ -43,14 +48,14 @@ class BagEstimator(Estimator):
     def _take(self, bags: Any) -> tuple[Any, AnyBags]:
         """All bags (which may be an iterator), and those that the parameters are learned from."""
         if isinstance(bags, Iterator):
-            head = list(islice(bags, SEARCH_BAGS))
+            head = list(islice(bags, SAMPLE_BAGS))
             sample: AnyBags = Bags(head)
             self._index = np.arange(len(head))
-            return (sample if len(head) < SEARCH_BAGS else chain(head, bags)), sample
+            return (sample if len(head) < SAMPLE_BAGS else chain(head, bags)), sample
         known = as_bags(bags)
         index = np.arange(len(known))
-        if len(known) > SEARCH_BAGS:
-            index = np.sort(self._rng(0).choice(len(known), SEARCH_BAGS, replace=False))
+        if len(known) > SAMPLE_BAGS:
+            index = self._rng(0).choice(len(known), SAMPLE_BAGS, replace=False)
         self._index = index
         return known, known if len(index) == len(known) else known.select(index)
 
@@ -66,34 +71,94 @@ class BagEstimator(Estimator):
     def _rng(self, stream: int) -> np.random.Generator:
         return np.random.default_rng([self.seed_, stream])
 
-    def _choose(self, bags: Any, sample: AnyBags, Y: np.ndarray) -> None:
-        """Learn the kernel from the sample with standardised targets ``Y`` (n, k) and make the features."""
+    def _choose(self, bags: Any, sample: AnyBags, Y: np.ndarray) -> Learner:
+        """Learn the kernel from the sample with standardised targets ``Y`` (n, k) and make the features.
+
+        Returns what learns the Gram again from some of the bags looked at.
+        """
         start = self._kernel()
         stages = self._stages(bags, start, sample)
+        count = min(SEARCH_BAGS, len(sample))
+        if stages is None:  # exact: as many bags as have few enough points
+            count = int(np.searchsorted(np.cumsum(sample.sizes[:count]), 2.5 * EXACT_POINTS, side="right"))
+            count = min(max(count, 20), len(sample))
+        looked = sample if count == len(sample) else sample.select(range(count))
+        scales, location, first = None, None, None
+        if self._weighs(start, stages):
+            scales = Scales.of(looked)
+            if stages is not None:
+                assert isinstance(stages[0], Fourier)
+                first = octave_kernel(scales.longest, np.ones(OCTAVES), stages[0].p, self._rng(3))
+            weights, learner = self._weigh(looked, Y[:count], start.outer, scales, first)
+            if first is not None:
+                first = first.replace(weights=weights[1:])
+        else:
+            learner = self._search(looked, Y[:count], start, stages)
+        self.kernel_ = self.selection_.kernel
+        if stages is None:
+            self.features_ = Landmarks.fit(self.kernel_, looked)
+            return learner
+        if self.kernel_.location is not None:
+            location = np.broadcast_to(1 / np.asarray(self.kernel_.location), (sample.dimension,)).copy()
+        if first is None:
+            first = features_of(self.kernel_.inner, sample, stages[0], self.seed_)
+        marks = sample if isinstance(stages[1], Nystrom) else None
+        self.features_ = two_stage(
+            first,  # type: ignore[arg-type]
+            self.kernel_.outer,
+            stages[1].p,
+            self._rng(1),
+            location,
+            marks,
+        )
+        return learner
+
+    def _weighs(self, start: OnDistributions, stages: Any) -> bool:
+        """Whether place and scales of shape are weighed against each other: all of it is left to us."""
+        given = self.inner is not None or isinstance(self.kernel, OnDistributions)
+        open_outer = isinstance(start.outer, Stationary) and has_open(start.outer)
+        return not given and open_outer and (stages is None or isinstance(stages[0], Fourier))
+
+    def _weigh(
+        self, looked: AnyBags, Y: np.ndarray, outer: Any, scales: Scales, first: OctaveKernel | None
+    ) -> tuple[np.ndarray, Learner]:
+        unit = outer.replace(lengthscale=1.0)
+        D = scales.distances(looked, first)
+        found = choose_weights(D, Y, unit)
+        self.selection_ = BagsChoice(
+            scales.kernel(unit, found.weights),
+            found.amplitude,
+            found.noise,
+            found.log_likelihood,
+            np.empty((0, 3)),
+            found.weights * np.array([np.median(d) for d in D]),
+        )
+
+        def learn(rest: np.ndarray) -> tuple[np.ndarray, float, float]:
+            again = choose_weights(D[:, rest[:, None], rest], Y[rest], unit)
+            return gram_of(D, again.weights, unit), again.amplitude, again.noise
+
+        return found.weights, learn
+
+    def _search(self, looked: AnyBags, Y: np.ndarray, start: OnDistributions, stages: Any) -> Learner:
         represent = None if stages is None else stages[0]
-        inner = start.inner.resolve(sample.pool())
+        inner = start.inner.resolve(looked.pool())
         outer = start.outer
-        looked = sample
-        if represent is None:  # exact: as many bags as have few enough points
-            count = int(np.searchsorted(np.cumsum(sample.sizes), 2.5 * EXACT_POINTS, side="right"))
-            looked = sample.select(range(min(max(count, 20), len(sample))))
         if has_open(outer):
-            outer = resolve_outer(outer, embedded(inner, looked, represent, self.seed_))
+            outer = resolve_outer(outer, embedded(inner, looked, represent, self.seed_, start.location))
         self.selection_ = choose_bags(
             looked,
-            Y[: len(looked)],
-            OnDistributions(outer, inner),
+            Y,
+            OnDistributions(outer, inner, start.location),
             any(isinstance(leaf, str) for leaf in start.inner.leaves()),
             has_open(start.outer),
             represent,
             self.seed_,
         )
-        self.kernel_ = self.selection_.kernel
-        if stages is None:
-            self.features_ = Landmarks.fit(self.kernel_, looked)
-        else:
-            first = features_of(self.kernel_.inner, sample, stages[0], self.seed_)
-            self.features_ = two_stage(first, self.kernel_.outer, stages[1].p, self._rng(1))
+        kernel, amplitude, noise = self.selection_.kernel, self.selection_.amplitude, self.selection_.noise
+        C = embedded(kernel.inner, looked, represent, self.seed_, kernel.location)
+        K = outer_of(kernel.outer, C, np.diagonal(C), np.diagonal(C))
+        return lambda rest: (K, amplitude, noise)
 
     def _kernel(self) -> OnDistributions:
         if isinstance(self.kernel, OnDistributions):
@@ -102,11 +167,11 @@ class BagEstimator(Estimator):
                     "kernel is an mh.OnDistributions, which has an inner kernel: leave inner out."
                 )
             return self.kernel
-        return OnDistributions(self.kernel, self.inner)
+        return OnDistributions(Cauchy() if self.kernel is None else self.kernel, self.inner)
 
     def _stages(
         self, bags: Any, kernel: OnDistributions, sample: AnyBags
-    ) -> tuple[Representation, Fourier] | None:
+    ) -> tuple[Representation, Fourier | Nystrom] | None:
         """How points and embeddings become features; None for the exact Gram over bags."""
         chosen = self.representation
         if isinstance(chosen, Exact):
@@ -117,21 +182,24 @@ class BagEstimator(Estimator):
                 return None
             inner = kernel.inner.resolve(sample.pool())
             first = FIRST if _has_spectrum(inner, sample.dimension) else Nystrom(FIRST.p)
-            if isinstance(kernel.outer, Linear) or _has_spectrum(kernel.outer, 2):
-                return first, SECOND
-            return None
+            return first, SECOND
         pair = chosen if isinstance(chosen, tuple) and len(chosen) == 2 else None
         if isinstance(chosen, (Fourier, Nystrom)):
             pair = (chosen, Fourier(chosen.p))
-        if pair is None or not isinstance(pair[0], Representation) or not isinstance(pair[1], Fourier):
+        if (
+            pair is None
+            or not isinstance(pair[0], Representation)
+            or not isinstance(pair[1], (Fourier, Nystrom))
+        ):
             raise TypeError(
                 "representation must be None, mh.Exact(), mh.Fourier(p), or a pair for the points and the "
-                f"embeddings whose second is mh.Fourier(p), got {chosen!r}."
+                f"embeddings whose second is mh.Fourier(p) or mh.Nystrom(p), got {chosen!r}."
             )
-        if not (isinstance(kernel.outer, Linear) or _has_spectrum(kernel.outer, 2)):
+        fourier = isinstance(pair[1], Fourier) and not isinstance(kernel.outer, Linear)
+        if fourier and not _has_spectrum(kernel.outer, 2):
             raise NoClosedForm(
                 f"{kernel.outer!r} has no spectral samples, which two-stage features need: use "
-                "representation=mh.Exact(), or another outer kernel, e.g. mh.Gaussian()."
+                "mh.Nystrom(p) for the second, or another outer kernel, e.g. mh.Gaussian()."
             )
         return pair
 
@@ -143,8 +211,8 @@ class BagEstimator(Estimator):
 
 def products_with(old: AnyBags, C: np.ndarray, new: AnyBags, kernel: OnDistributions) -> np.ndarray:
     """Inner products of old and new bags together, where those of the old are known."""
-    cross = inner_products(old, new, kernel.inner)
-    return np.block([[C, cross], [cross.T, inner_products(new, new, kernel.inner)]])
+    cross = products(old, new, kernel)
+    return np.block([[C, cross], [cross.T, products(new, new, kernel)]])
 
 
 def as_targets(y: Any, bags: Any) -> np.ndarray:

@@ -27,9 +27,9 @@ class DistributionClassifier(ClassifierMixin, BagEstimator):
     it; a bag that is noisier than they are on average has its logits shrunk for the rest.
 
     Args:
-        kernel: the outer kernel, or a whole ``mh.OnDistributions``. None for a Gaussian. A lengthscale that
-            is a number is kept; one that is ``"median"`` is learned.
-        inner: the kernel on points, alike; None for a Gaussian on columns of unit variance.
+        kernel: the outer kernel, or a whole ``mh.OnDistributions``. None for ``mh.Cauchy()``. A lengthscale
+            that is a number is kept; one that is ``"median"`` is learned.
+        inner: the kernel on points, alike, for bags as they are; None for place and scales of shape.
         representation: as in :class:`DistributionRegressor`.
         random_state: seed of the features, of the bags looked at and of the folds.
 
@@ -67,7 +67,7 @@ class DistributionClassifier(ClassifierMixin, BagEstimator):
         Y = np.eye(len(self.classes_))[looked]
         Y = Y - Y.mean(axis=0)
         self._choose(bags, sample, Y / max(float(Y.std()), 1e-12))
-        if isinstance(self.features_, Landmarks) and len(sample) < len(labels):
+        if isinstance(self.features_, Landmarks) and len(self.features_.bags) < len(labels):
             self.features_ = Landmarks.fit(self.kernel_, bags)
         parts = [self.features_.of(b) for b, _ in targets_of(codes, self._known(bags))]
         Psi = np.concatenate(parts)
@@ -79,8 +79,7 @@ class DistributionClassifier(ClassifierMixin, BagEstimator):
         self.coef_, self.intercept_ = coef - coef.mean(axis=0), intercept - intercept.mean()
         self.typical_, self.usual_ = np.zeros(len(self.classes_)), np.zeros(len(self.classes_))
         sizes = sample.effective_sizes
-        for k, w in enumerate(self.coef_):
-            spreads = self.features_.spreads(sample, w)
+        for k, spreads in enumerate(self.features_.spreads(sample, self.coef_)):
             self.typical_[k] = spreads[sizes > 1].mean() if (sizes > 1).any() else 0.0
             self.usual_[k] = bag_noise(spreads, self.typical_[k], sizes).mean()
         return self
@@ -119,8 +118,8 @@ class DistributionClassifier(ClassifierMixin, BagEstimator):
         for batch in self._known(bags):
             logits = self.features_.of(batch) @ self.coef_.T + self.intercept_
             excess = np.empty_like(logits)
-            for k, w in enumerate(self.coef_):
-                noise = bag_noise(self.features_.spreads(batch, w), self.typical_[k], batch.effective_sizes)
+            for k, spreads in enumerate(self.features_.spreads(batch, self.coef_)):
+                noise = bag_noise(spreads, self.typical_[k], batch.effective_sizes)
                 excess[:, k] = np.maximum(noise - self.usual_[k], 0.0)
             # E sigmoid(z + √v N) ≈ sigmoid(z/√(1 + πv/8)).
             out.append(softmax(logits / np.sqrt(1 + np.pi * excess / 8), axis=1))

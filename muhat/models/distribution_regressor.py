@@ -5,15 +5,29 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 
 from muhat._bags import AnyBags, as_bags
 from muhat._validation import check_positive
 from muhat.kernels.base import Kernel
-from muhat.kernels.on_distributions import inner_products
+from muhat.kernels.on_distributions import products
+from muhat.learning.bag_scales import held_out_scores
 from muhat.learning.bags import choose_noise
-from muhat.models.distribution_base import BagEstimator, as_targets, new_seed, products_with, targets_of
+from muhat.models.distribution_base import (
+    SEARCH_BAGS,
+    BagEstimator,
+    as_targets,
+    new_seed,
+    products_with,
+    targets_of,
+)
 from muhat.operators.bags import Landmarks, Weights, bag_noise, no_weights
+
+# Intervals of this level are made to hold bags left out in learning, where a fold has so many bags.
+LEVEL, MIN_FOLD = 0.9, 10
+# Bags whose features are held until the posterior takes them in.
+UPDATE_BAGS = 4096
 
 
 class DistributionRegressor(RegressorMixin, BagEstimator):
@@ -21,16 +35,20 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
 
     ``y = f(P) + ε``, f a Gaussian process with kernel ``a K(P, Q)``, K the kernel on distributions. Few bags
     are taken exactly; many by two stages of random features, bag → mean of d features → d' features, with
-    Bayesian linear regression on top. A bag of n points gives P only up to its sampling error: to first
-    order f then varies by the variance of its slope over the points, over n, which is added to the noise of
-    every bag, in learning and in prediction [MR11].
+    Bayesian linear regression on top. By default K looks at a bag as its place and its shape at six scales
+    (:class:`OnDistributions` with ``location``), and the marginal likelihood weighs them: what does not
+    count for y is not looked at.
+
+    A bag of n points gives P only up to its sampling error: to first order f then varies by the variance of
+    its slope over the points, over n, of which a learned share is added to the noise [MR11]. Standard
+    deviations are stretched so that 90% intervals hold 90% of bags that were left out in learning.
 
     Args:
-        kernel: the outer kernel, or a whole ``mh.OnDistributions``. None for a Gaussian. A lengthscale that
-            is a number is kept; one that is ``"median"`` is learned.
-        inner: the kernel on points, alike; None for a Gaussian on columns of unit variance.
+        kernel: the outer kernel, or a whole ``mh.OnDistributions``. None for ``mh.Cauchy()``. A lengthscale
+            that is a number is kept; one that is ``"median"`` is learned.
+        inner: the kernel on points, alike, for bags as they are; None for place and scales of shape.
         representation: ``mh.Exact()``, ``mh.Fourier(p)`` or a pair for points and embeddings,
-            ``(mh.Fourier(300), mh.Fourier(600))``. None chooses by cost.
+            ``(mh.Fourier(600), mh.Nystrom(500))``. None chooses by cost.
         noise: standard deviation of y around f; None to learn it.
         warm_start: whether ``fit`` keeps the kernel, the noise and the random features of the fit before.
         random_state: seed of the features and of the bags that the parameters are learned from.
@@ -42,6 +60,8 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
         selection_: what the marginal likelihood tried and found.
         features_: of bags.
         weights_: posterior of their coefficients.
+        share_: of the first-order variance of finite bags, what counts.
+        stretch_: factor of standard deviations, from bags left out in learning.
     """
 
     def __init__(
@@ -89,20 +109,34 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
             )
         self.n_features_in_ = sample.dimension
         z = (looked - self.offset_) / self.scale_
-        self._choose(bags, sample, z[:, None])
+        learner = self._choose(bags, sample, z[:, None])
         amplitude, noise = self.selection_.amplitude, self.selection_.noise
         if self.noise is not None:
             noise = (self.noise / self.scale_) ** 2
+        kept = range(min(SEARCH_BAGS, len(sample)))
+        if isinstance(self.features_, Landmarks):
+            kept = range(len(self.features_.bags))
+        sample, z = sample.select(kept), z[: len(kept)]
         Psi = self.features_.of(sample)
-        sizes, known = sample.effective_sizes, np.zeros(len(z))
+        K = Psi @ Psi.T
+        sizes, share = sample.effective_sizes, 1.0
+        known = spreads = np.zeros(len(z))
         for _ in range(2):  # the noise of bags depends on the function, and the function on the noise
-            posterior = no_weights(Psi.shape[1]).updated(amplitude**0.5 * Psi, z, known + noise)
+            variance = share * known + noise
+            posterior = no_weights(Psi.shape[1]).updated(amplitude**0.5 * Psi, z, variance)
             self.pilot_coef_ = amplitude**0.5 * posterior.mean
             spreads = self.features_.spreads(sample, self.pilot_coef_)
             self.typical_ = float(spreads[sizes > 1].mean()) if (sizes > 1).any() else 0.0
-            known = bag_noise(spreads, self.typical_, sizes)
-            amplitude, noise, _ = choose_noise(Psi @ Psi.T, z, known, amplitude, noise, self.noise is None)
-        self.pilot_features_ = self.features_
+            known = bag_noise(np.full(len(z), self.typical_), self.typical_, sizes)
+            amplitude, noise, share, _ = choose_noise(K, z, known, amplitude, noise, self.noise is None)
+        self.share_ = share
+        self.stretch_ = 1.0
+        if self.noise is None and len(z) >= 3 * MIN_FOLD:
+            own = bag_noise(spreads, self.typical_, sizes)
+            scores = held_out_scores(learner, z, known, own, self._rng(4))
+            self.stretch_ = float(np.quantile(np.abs(scores), LEVEL, method="higher")) / ndtri(
+                (1 + LEVEL) / 2
+            )
         self.unit_amplitude_, self.unit_noise_ = amplitude, noise
         self.amplitude_, self.noise_ = amplitude * self.scale_**2, noise**0.5 * self.scale_
 
@@ -128,12 +162,15 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
         z = (y - self.offset_) / self.scale_
         if isinstance(self.features_, Landmarks):
             return self._add_exact(as_bags(bags, self.n_features_in_), z)
-        weights = self.weights_
+        weights, held, rows = self.weights_, [], 0
         for batch, part in targets_of(z, self._known(bags)):
-            # The features of the first fit are those in use: its slopes come from the same pass.
-            Psi, spreads = self.features_.both(batch, self.pilot_coef_)
-            noise = self.unit_noise_ + bag_noise(spreads, self.typical_, batch.effective_sizes)
-            weights = weights.updated(self.unit_amplitude_**0.5 * Psi, part, noise)
+            Psi = self.unit_amplitude_**0.5 * self.features_.of(batch)
+            held.append((Psi, part, self.unit_noise_ + self._training_noise(batch)))
+            rows += len(part)
+            if rows >= UPDATE_BAGS:  # many at once: each update of many factors anew
+                weights, held, rows = weights.updated(*map(np.concatenate, zip(*held, strict=True))), [], 0
+        if held:
+            weights = weights.updated(*map(np.concatenate, zip(*held, strict=True)))
         self.weights_ = weights  # only now: a bag that is refused leaves the model as it was
         return self
 
@@ -142,7 +179,7 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
             raise ValueError(f"y has {len(z)} targets for {len(bags)} bags: pass one for every bag.")
         known = self._training_noise(bags)
         if self.bags_ is None:
-            self.bags_, self.products_ = bags, inner_products(bags, bags, self.kernel_.inner)
+            self.bags_, self.products_ = bags, products(bags, bags, self.kernel_)
         else:
             if type(bags) is not type(self.bags_):
                 raise TypeError(
@@ -159,9 +196,9 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
         return self
 
     def _training_noise(self, bags: AnyBags) -> np.ndarray:
-        """Of bags to learn from, by the function of the first fit: it must not depend on their order."""
-        spreads = self.pilot_features_.spreads(bags, self.pilot_coef_)
-        return bag_noise(spreads, self.typical_, bags.effective_sizes)
+        """Of bags to learn from: the typical spread, so that points are passed over once."""
+        sizes = bags.effective_sizes
+        return self.share_ * bag_noise(np.full(len(sizes), self.typical_), self.typical_, sizes)
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -180,8 +217,9 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
             if spreads is not None:
                 variance = self.weights_.variance(self.unit_amplitude_**0.5 * Psi)
                 variance = variance + self.unit_amplitude_ * self.features_.missing(batch, Psi)
-                variance = variance + bag_noise(spreads, self.typical_, batch.effective_sizes)
-                stds.append(self.scale_ * np.sqrt(variance + self.unit_noise_))
+                own = bag_noise(spreads, self.typical_, batch.effective_sizes)
+                variance = variance + self.share_ * own + self.unit_noise_
+                stds.append(self.stretch_ * self.scale_ * np.sqrt(variance))
         mean = np.concatenate(means)
         return (mean, np.concatenate(stds)) if return_std else mean
 

@@ -9,20 +9,23 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import Array
-from muhat._tables import is_frame
+from muhat._tables import Encoder, is_frame
 from muhat._validation import as_generator, check_choice, check_positive, check_same_rows
 from muhat.embedding import Embedding
-from muhat.gram import Exact, Features, Gram, Neural, as_representation
+from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
+from muhat.engine import Rows, sample_indices, sample_rows
+from muhat.gram import Exact, Features, Gram, LowRankGram, Neural, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
 from muhat.learning.held_out import BayesChoice, Task, choose_bayes
-from muhat.models.base import Estimator, encode_outputs
+from muhat.models.base import Estimator, both_streamed, encode_outputs, paired_sources
 from muhat.models.density_ratio import numerator_points
-from muhat.models.posterior import Posterior, familiarity
+from muhat.models.posterior import MomentPosterior, Posterior, familiarity
 from muhat.operators.bayes import RULES, Pairs, Prior
 from muhat.operators.bayes.importance import weighted_regression
+from muhat.operators.bayes.streamed import StreamedPairs, posterior_values, prior_weights
 
 
 class KernelBayes(Estimator):
@@ -48,13 +51,14 @@ class KernelBayes(Estimator):
     Attributes:
         kernel_x_, kernel_z_: in use; with a prior, lengthscales that were left free are those of
             :meth:`choose`.
-        X_, Z_: the pairs.
+        X_, Z_: the pairs; of those that are read in blocks, a sample.
 
     Authors' code and papers scale differently. In terms of ours: X22 as printed has λ/n; X22 and FSG13 with
     sums have δ = δ_paper/n² and η as here.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_last",)
+    _prepared: ClassVar[tuple[str, ...]] = ("_last", "_sources")
+    _sources: tuple[Rows, Rows] | None = None
 
     def __init__(
         self,
@@ -77,14 +81,56 @@ class KernelBayes(Estimator):
         self.random_state = random_state
 
     def fit(self, X: Any, Z: Any) -> KernelBayes:
-        """Take in pairs: observations ``X`` (n, d) and latent variables ``Z`` (n, k) or (n,)."""
+        """Take in pairs: observations ``X`` (n, d) and latent variables ``Z`` (n, k) or (n,).
+
+        Pairs that outgrow memory (see :func:`muhat.open_rows`) are read once here, for the sample that
+        choices are made from, once for their moments, and once for every call of ``posterior``, whose mean
+        and covariance are those of all pairs.
+        """
         check_rule(self)
-        represent_x, represent_z = both_representations(self.representation)
-        self.X_ = self._fit_rows(X)
-        self.encoder_z_, self.Z_, self.flat_z_ = encode_outputs(Z, "Z")
-        check_same_rows(self.X_, self.Z_, "X", "Z")
-        self.kernel_x_ = resolve_kernel(self.kernel_x, self.X_, self.encoder_x_, "kernel_x")
-        self.kernel_z_ = resolve_kernel(self.kernel_z, self.Z_, self.encoder_z_, "kernel_z")
+        self._sources = paired_sources(X, Z)
+        if self._sources is None:
+            self.X_ = self._fit_rows(X)
+            self.encoder_z_, self.Z_, self.flat_z_ = encode_outputs(Z, "Z")
+            check_same_rows(self.X_, self.Z_, "X", "Z")
+        else:
+            of_x, of_z = self._sources
+            self._fit_source(of_x)
+            self.encoder_z_, self.flat_z_ = Encoder(of_z.names), of_z.flat
+            _, (self.X_, self.Z_) = sample_rows(of_x, of_z, names=("X", "Z"))
+        self.streamed_ = self._sources is not None
+        return self._start()
+
+    def partial_fit(self, X: Any, Z: Any) -> KernelBayes:
+        """Take in more pairs; with features, at a cost that does not grow with those before.
+
+        The kernels and regularisers of the last posterior stay in use, for every prior; ``fit`` chooses anew.
+        """
+        if not hasattr(self, "X_"):
+            return self.fit(X, Z)
+        if self.streamed_ or paired_sources(X, Z) is not None:
+            raise ValueError(
+                "partial_fit takes arrays, and the pairs are read in blocks: fit on all of them."
+            )
+        A, (B, _) = self._rows(X), prior_points(self, Z, "Z")
+        check_same_rows(A, B, "X", "Z")
+        self.X_, self.Z_ = np.concatenate([self.X_, A]), np.concatenate([self.Z_, B])
+        if self._last is not None:
+            _, choice, pairs = self._last
+            assert isinstance(pairs, Pairs)
+            grams = (_extended(pairs.gram_x, self.X_, len(A)), _extended(pairs.gram_z, self.Z_, len(A)))
+            self._last = (None, choice, Pairs(*grams, pairs.reg_prior, pairs.target))
+        return self
+
+    def _representations(self) -> tuple[Representation, Representation]:
+        choose = both_streamed if self.streamed_ else both_representations
+        return choose(self.representation)
+
+    def _start(self) -> KernelBayes:
+        represent_x, represent_z = self._representations()
+        some = sample_indices(len(self.X_))
+        self.kernel_x_ = resolve_kernel(self.kernel_x, self.X_[some], self.encoder_x_, "kernel_x")
+        self.kernel_z_ = resolve_kernel(self.kernel_z, self.Z_[some], self.encoder_z_, "kernel_z")
         # What the representations cannot take is refused now, though they are first needed with a prior.
         rng = as_generator(self.random_state)
         represent_z.fit(self.kernel_z_, self.Z_[:1], 0)
@@ -98,7 +144,7 @@ class KernelBayes(Estimator):
 
     def _prepare(self) -> None:
         # The last prior's points, its choice and its Grams: the next posterior often has the same prior.
-        self._last: tuple[Any, BayesChoice, Pairs] | None = None
+        self._last: tuple[Any, BayesChoice, Pairs | StreamedPairs] | None = None
 
     def choose(self, prior: Any = None) -> BayesChoice:
         """The kernels and regularisers in use with this prior: those given, those chosen from the pairs."""
@@ -132,6 +178,8 @@ class KernelBayes(Estimator):
         points, weights = self._prior(prior)
         choice, pairs = self._for(points, weights)
         rule: Any = RULES[self.rule]
+        if isinstance(pairs, StreamedPairs):
+            return self._from_stream(pairs, rule, choice.reg, rows, prior, points, weights)
         cross = pairs.gram_x.cross(rows)
         if prior is None and self.rule == "importance":  # the ratio is one: nothing to estimate
             n = len(self.Z_)
@@ -141,31 +189,65 @@ class KernelBayes(Estimator):
         on = points if rule.ON_PRIOR else self.Z_
         return Posterior(self.kernel_z_, on, W, familiarity(pairs.gram_x, rows, cross), self.encoder_z_)
 
+    def _from_stream(
+        self,
+        pairs: StreamedPairs,
+        rule: Any,
+        reg: float,
+        rows: Array,
+        prior: Any,
+        points: Array,
+        weights: Array,
+    ) -> Any:
+        psi = pairs.kernel_x.features(rows).T
+        gram = LowRankGram(pairs.kernel_x.features(self.X_[:1]), pairs.kernel_x, self.X_)
+        near = familiarity(gram, rows, gram.cross(rows))
+        features = pairs.kernel_z.features(points)
+        if rule.ON_PRIOR and prior is not None:
+            W = prior_weights(pairs, rule, features, weights, psi, reg)
+            return Posterior(self.kernel_z_, points, W, near, self.encoder_z_)
+        mean = None if prior is None else weights @ features
+        if isinstance(prior, MomentEmbedding) and prior.kernel == pairs.kernel_z:
+            mean = np.atleast_2d(prior.coefficients)[0]
+        values = posterior_values(pairs, rule, mean, psi, reg)
+        d = self.Z_.shape[1]
+        theta, moments = values[:, 1 + d + d * d :], split_moments(values, d)
+        centre = pairs.functions.centre  # type: ignore[attr-defined]
+        kept = self.Z_[:POINTS]
+        return MomentPosterior(near, self._features_z, kept, theta, moments, centre, self.encoder_z_)
+
+    @property
+    def _features_z(self) -> Any:
+        """The kernel of the posterior embedding, in features."""
+        return self._representations()[1].fit(self.kernel_z_, self.Z_, as_generator(self.random_state))
+
     def _prior(self, prior: Any) -> tuple[Array, Array]:
         if prior is None:
             return self.Z_, np.full(len(self.Z_), 1 / len(self.Z_))
         return prior_points(self, prior, "prior")
 
-    def _for(self, points: Array, weights: Array) -> tuple[BayesChoice, Pairs]:
+    def _for(self, points: Array, weights: Array) -> tuple[BayesChoice, Pairs | StreamedPairs]:
         """What is in use with this prior, and the pairs in its Grams."""
-        represent_x, represent_z = both_representations(self.representation)
+        represent_x, represent_z = self._representations()
         tune_x = self.kernel_x is None and not isinstance(represent_x, (Features, Neural))
         tune_z = self.kernel_z is None and not isinstance(represent_z, Features)
         free = tune_x or tune_z or self.reg is None or self.reg_prior is None
         if self._last is not None:
-            (p, w), choice, pairs = self._last
-            if not free or (np.array_equal(p, points) and np.array_equal(w, weights)):
+            prior, choice, pairs = self._last
+            if not free or prior is None or all(map(np.array_equal, prior, (points, weights))):
                 return choice, pairs
         rng = as_generator(self.random_state)
         kernel_x, kernel_z = self.kernel_x_, self.kernel_z_
+        some = sample_indices(len(self.X_))
+        X, Z = self.X_[some], self.Z_[some]
         if isinstance(represent_x, Features):  # the features are the kernel
-            kernel_x = represent_x.fit(kernel_x, self.X_, rng)
+            kernel_x = represent_x.fit(kernel_x, X, rng)
         if isinstance(represent_z, Features):
-            kernel_z = represent_z.fit(kernel_z, self.Z_, rng)
+            kernel_z = represent_z.fit(kernel_z, Z, rng)
         task = Task(
             RULES[self.rule],
-            self.X_,
-            self.Z_,
+            X,
+            Z,
             points,
             weights,
             kernel_x,
@@ -180,15 +262,28 @@ class KernelBayes(Estimator):
             choice = BayesChoice(kernel_x, kernel_z, self.reg, self.reg_prior, np.nan, np.empty((0, 3)))
         else:
             choice = choose_bayes(task, rng)
-        gram_x = _gram(represent_x, choice.kernel_x, self.X_, rng)
-        gram_z = _gram(represent_z, choice.kernel_z, self.Z_, rng)
-        pairs = Pairs(gram_x, gram_z, choice.reg_prior, target_value(self))
+        used_x, used_z = represent_x.fit(choice.kernel_x, X, rng), represent_z.fit(choice.kernel_z, Z, rng)
+        regs = (choice.reg_prior, target_value(self))
+        if self.streamed_:
+            if self._sources is None:
+                raise ValueError(
+                    "The pairs were read in blocks and are not in this copy of the estimator: fit it again."
+                )
+            functions = Functions(self._features_z, Z.mean(axis=0))
+            pairs = StreamedPairs(*self._sources, used_x, used_z, *regs, functions)
+        else:
+            grams = represent_x.gram_of(used_x, self.X_), represent_z.gram_of(used_z, self.Z_)
+            pairs = Pairs(*grams, *regs)
         self._last = ((points.copy(), weights.copy()), choice, pairs)  # the caller's arrays may change
         return choice, pairs
 
 
-def _gram(representation: Representation, kernel: Kernel, X: Array, rng: np.random.Generator) -> Gram:
-    return representation.gram_of(representation.fit(kernel, X, rng), X)
+def _extended(gram: Gram, points: Array, more: int) -> Gram:
+    """The Gram of ``points``, of which the last ``more`` are new."""
+    if not isinstance(gram, LowRankGram):
+        return Exact().gram_of(gram.kernel, points)
+    kernel: Any = gram.kernel
+    return LowRankGram(np.concatenate([gram.Phi, kernel.features(points[-more:])]), kernel, points)
 
 
 def prior_points(model: Any, prior: Any, name: str) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from muhat._array import Array
 from muhat.embedding import Embedding
+from muhat.embedding.moments import MomentEmbedding
 from muhat.gram import Factored, FeatureKernel, Gram, as_dense
 from muhat.kernels.base import Kernel
 
@@ -17,8 +18,8 @@ UNLIKE = 0.1
 BLOCK_ELEMENTS = 1 << 23
 
 
-class Posterior(Embedding):
-    """The distributions of z given observations, one embedding an observation.
+class Familiar:
+    """What posteriors say of their observations.
 
     Attributes:
         familiarity: the largest kernel correlation of each observation with one seen in training, (q,): one
@@ -26,16 +27,30 @@ class Posterior(Embedding):
             it is missing.
     """
 
+    familiarity: Array
+
+    @property
+    def unlike(self) -> np.ndarray:
+        """Which observations lie far from anything seen in training, (k,)."""
+        return np.flatnonzero(self.familiarity < UNLIKE)
+
+
+class Posterior(Familiar, Embedding):
+    """The distributions of z given observations, one embedding an observation."""
+
     def __init__(
         self, kernel: Kernel, points: Array, weights: Array, familiarity: Array, encoder: Any = None
     ) -> None:
         super().__init__(kernel, points, weights, None, encoder)
         self.familiarity = familiarity
 
-    @property
-    def unlike(self) -> np.ndarray:
-        """Which observations lie far from anything seen in training, (k,)."""
-        return np.flatnonzero(self.familiarity < UNLIKE)
+
+class MomentPosterior(Familiar, MomentEmbedding):
+    """The same from pairs that were read in blocks."""
+
+    def __init__(self, familiarity: Array, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.familiarity = familiarity
 
 
 def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from muhat._validation import as_rows, check_positive
+from muhat.kernels.algebra import Scaled
+from muhat.kernels.base import Kernel
 from muhat.kernels.default import default_kernel
+from muhat.learning.parameters import Parameters
 from muhat.models.posterior import UNLIKE
 
 # Rows that are looked at, of the task and of the pairs, to see whether they come near each other.
@@ -93,4 +96,20 @@ def check_memory(n: int, m: int, exact: bool, full: bool) -> None:
         )
 
 
-__all__ = ["as_columns", "as_combinations", "as_covariance", "as_targets", "check_memory", "warn_if_far"]
+def parameters_of(kernel: Kernel) -> Parameters:
+    """Those of the kernel, or its amplitude where it has none."""
+    try:
+        return Parameters.of(kernel)
+    except ValueError:
+        return Parameters.of(Scaled(kernel, 1.0))
+
+
+__all__ = [
+    "as_columns",
+    "as_combinations",
+    "as_covariance",
+    "as_targets",
+    "check_memory",
+    "parameters_of",
+    "warn_if_far",
+]

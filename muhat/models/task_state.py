@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from muhat._array import Array
-from muhat.gram import Gram, LowRankGram
+from muhat.engine import Rows, reduce_rows
+from muhat.gram import Gram, LowRankGram, as_dense
 from muhat.models.bayesian_embedding import _draw
 from muhat.operators.deconditional import (
     Deconditional,
@@ -18,9 +19,14 @@ from muhat.operators.deconditional import (
     cheapest_form,
     function_space,
     input_space,
+    split_triangle,
     sums_of,
+    triangle,
     weight_space,
 )
+
+# Rows that are predicted at a time.
+BLOCK_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -114,4 +120,45 @@ def drawn(states: list[State], x: np.ndarray, n: int, rng: np.random.Generator) 
     return out
 
 
-__all__ = ["State", "combined", "drawn", "mixed", "of_f", "of_g"]
+def answer(
+    states: list[State], A: np.ndarray, of: Any, return_std: bool, return_cov: bool, offset: float
+) -> Any:
+    """Means of ``of`` at the rows of ``A`` about ``offset``, and what else is asked for, in blocks."""
+    if return_std and return_cov:
+        raise ValueError("Ask for return_std or for return_cov, not for both: the latter holds the former.")
+    kind = "cov" if return_cov else "var" if return_std else "mean"
+    size = max(len(A), 1) if return_cov else BLOCK_ROWS
+    parts = [mixed(states, A[i : i + size], kind, of) for i in range(0, len(A), size)]
+    mean = np.concatenate([p[0] for p in parts]) + offset
+    if kind == "mean":
+        return mean
+    if kind == "var":
+        return mean, np.sqrt(np.maximum(np.concatenate([p[1] for p in parts]), 0.0))
+    cov = parts[0][1]
+    return mean, (cov + cov.T) / 2
+
+
+def triangle_of_rows(task: Transformation, X: Rows, z: Rows, offset: float, saved: Any) -> tuple[Array, int]:
+    """The triangle of [M z] over all rows, whose posterior is that of all, and their number: one pass."""
+
+    def work(start: int, A: Array, values: Array) -> tuple[Array, Array]:
+        M = as_dense(task.matrix(np.asarray(A, dtype=np.float64)))
+        return triangle(np.column_stack([M, values[:, 0] - offset])), np.array(len(A))
+
+    def combine(a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, Array]:
+        return triangle(np.concatenate([a[0], b[0]])), a[1] + b[1]
+
+    found, count = reduce_rows(
+        work, combine, X, z, names=("X", "z"), width=len(task.gram), checkpoint=saved, label="rows"
+    )
+    return found, int(count)
+
+
+def summed(gram: Gram, task: Transformation, found: tuple[Array, int], variance: float) -> State:
+    """The posterior from the triangle of rows that were not kept."""
+    R, q, rest = split_triangle(*found, variance)
+    posterior = function_space(gram.dense(), R, np.asarray(variance), q)
+    return State(gram, replace(posterior, log_likelihood=posterior.log_likelihood + rest), task, None)
+
+
+__all__ = ["State", "answer", "combined", "drawn", "mixed", "of_f", "of_g", "summed", "triangle_of_rows"]

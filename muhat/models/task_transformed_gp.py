@@ -18,6 +18,7 @@ from muhat._validation import (
     check_same_columns,
     check_same_rows,
 )
+from muhat.engine import open_rows, sample_rows
 from muhat.gram import DenseGram, Exact, Gram, LowRankGram, Neural, Nystrom, as_representation
 from muhat.gram.features import FeatureKernel
 from muhat.gram.landmarks import kmeanspp_landmarks
@@ -26,7 +27,6 @@ from muhat.kernels.algebra import Scaled
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import default_kernel, resolve_kernel
 from muhat.learning.leave_one_out import stretch
-from muhat.learning.parameters import Parameters
 from muhat.learning.sample_task import SampledTask, sample_task
 from muhat.learning.task_transformed import (
     TIED,
@@ -36,16 +36,17 @@ from muhat.learning.task_transformed import (
     feature_kernel,
     maximise_task,
 )
-from muhat.models.base import Estimator
+from muhat.models.base import Estimator, paired_sources
 from muhat.models.task_inputs import (
     as_columns,
     as_combinations,
     as_covariance,
     as_targets,
     check_memory,
+    parameters_of,
     warn_if_far,
 )
-from muhat.models.task_state import State, combined, drawn, mixed, of_f, of_g
+from muhat.models.task_state import State, answer, combined, drawn, of_f, of_g, summed, triangle_of_rows
 from muhat.operators.deconditional import (
     Transformation,
     cheapest_form,
@@ -60,8 +61,6 @@ SUBSET = 20_000
 REFINE = 15
 # Landmarks are chosen for lengthscales of this multiple of those that the search starts from.
 SHORT = 0.1
-# Rows that are predicted at a time.
-BLOCK_ROWS = 4096
 # Draws of the parameters over which predictions are averaged, of all that were made.
 STATES = 32
 # The noise's standard deviation where nothing is learned and none is given, as a share of that of z.
@@ -93,7 +92,7 @@ class TaskTransformedGP(Estimator):
             averaged, so that its spread has that of the parameters, too. It evaluates the likelihood some
             ten thousand times: for hundreds of rows. Inducing points stay at the maximum.
         inducing: for :meth:`fit_direct`, number of points that stand for all of the data, or where they
-            start; they are learned with the rest [HR19, §8.2]. Inference is then ``"map"``, and ℓ is 10⁴ k
+            start; they are learned with the rest [HR19, §8.2]. Inference is then ``"map"``, and ℓ is 10⁸ k
             unless it is given: f is its own conditional mean.
         representation: how both Grams are held, e.g. ``mh.Nystrom(300)``, or a pair for x and y; exact by
             default.
@@ -113,6 +112,7 @@ class TaskTransformedGP(Estimator):
             of the maximum.
         diagnostics_: of the draws: means, R̂, effective sizes, divergences; or None.
         X_, Y_: the pairs; inducing points in a sparse representation.
+        triangle_: what the posterior needs of more rows than the sample, and their number; or None.
 
     In terms of a kernel ℓ of amplitude 1 and operators that are averages, ``λ = σ²/(n·amp_ℓ)`` and
     ``ε = σ²/(m·amp_k)``.
@@ -205,25 +205,37 @@ class TaskTransformedGP(Estimator):
         self._learn(values, np.ones(len(values)) if M is None else M.sum(axis=1))
         return self
 
-    def fit_direct(self, X: Any, z: Any) -> TaskTransformedGP:
+    def fit_direct(self, X: Any, z: Any, checkpoint: Any = None) -> TaskTransformedGP:
         """Learn f from its own values ``z`` (n,) at ``X`` (n, d), seen with noise.
 
         A plain Gaussian process; with ``inducing``, a sparse one of cost linear in the rows [HR19, §8.2].
+        Beyond 20 000 rows parameters are learned from a sample of them, and the posterior is that of all, in
+        two passes: they may be read in blocks (see :func:`muhat.open_rows`), with the path of a file to go
+        on from after an interruption as ``checkpoint``.
         """
+        rows = paired_sources(X, z)
         if self.inducing is None:
+            if rows is not None:
+                raise ValueError("Rows that are read in blocks need inducing points: pass inducing=100.")
             return self.fit_transformed(X, None, z)
         self._check_arguments()
-        A = self._fit_rows(as_columns(X), name="X").astype(np.float64)
-        if self.encoder_x_.categories:
-            raise ValueError("X has categories, between which no inducing point can lie: leave inducing out.")
-        values = as_targets(z, "z")
-        check_same_rows(A, values, "X", "z")
+        if rows is None:
+            A = self._fit_rows(as_columns(X), name="X").astype(np.float64)
+            if self.encoder_x_.categories:
+                raise ValueError("X has categories, where no inducing point can lie: leave inducing out.")
+            values = as_targets(z, "z")
+            check_same_rows(A, values, "X", "z")
+            rows = open_rows(A), open_rows(values)
+        else:
+            self._fit_source(rows[0])
+        saved = self._checkpoint(checkpoint, *rows)
+        m, (A, values) = sample_rows(*rows, names=("X", "z"), checkpoint=saved)
+        A, values = np.asarray(A, dtype=np.float64), as_targets(values, "z")
         self.encoder_y_ = self.encoder_x_
         rng = as_generator(self.random_state)
         if np.ndim(self.inducing) == 0:
             p = min(check_count(self.inducing, "inducing", 2), len(A))
-            some = A if len(A) <= SUBSET else A[rng.choice(len(A), SUBSET, replace=False)]
-            points = kmeanspp_landmarks(some, p, rng, default_kernel(some))
+            points = kmeanspp_landmarks(A, p, rng, default_kernel(A))
         else:
             points = as_rows(as_columns(self.inducing), "inducing", 2).astype(np.float64)
             check_same_columns(points, A.shape[1], "inducing", "X")
@@ -232,6 +244,15 @@ class TaskTransformedGP(Estimator):
         self.Y_task_, self.M_, self.Sigma_ = A, None, None
         self.full_ = False
         self._learn(values, np.ones(len(values)))
+        if m > len(A):
+            if self.draws_ is not None:
+                raise ValueError(f'optimize="sample" is for hundreds of rows, not for {m}: use True.')
+            task: Any = self._states[0].task
+            self.triangle_ = triangle_of_rows(task, *rows, self.offset_, saved)
+            self._prepare()
+            self.log_marginal_likelihood_ = float(self._states[0].posterior.log_likelihood)
+        if saved is not None:
+            saved.finish()
         return self
 
     @property
@@ -267,7 +288,7 @@ class TaskTransformedGP(Estimator):
 
     def _learn(self, z: np.ndarray, sums: np.ndarray) -> None:
         """Choose what is free, and make the posterior. ``sums`` is what a constant f = 1 gives."""
-        rng = as_generator(self.random_state)
+        rng, self.triangle_ = as_generator(self.random_state), None
         center = self._learns if self.center is None else self.center
         self.offset_ = float(sums @ z / max(sums @ sums, 1e-300)) if center else 0.0
         self.z_ = z - self.offset_ * sums
@@ -309,7 +330,7 @@ class TaskTransformedGP(Estimator):
             return scale * kernel
         if not self._learns:
             return kernel
-        scaled = any(map(amplitude, _parameters(scale * kernel).names[:-1]))
+        scaled = any(map(amplitude, parameters_of(scale * kernel).names[:-1]))
         return kernel if scaled else scale * kernel
 
     def _choose_landmarks(self, rng: np.random.Generator) -> None:
@@ -329,9 +350,9 @@ class TaskTransformedGP(Estimator):
 
     def _problem(self, rows: Any = None, move: bool = False) -> TaskProblem:
         """The marginal likelihood as a function of the parameters, of all observations or of some."""
-        x = _parameters(self.kernel_x_)
+        x = parameters_of(self.kernel_x_)
         tied = self.inducing_ is not None and self.kernel_y is None
-        y = None if self.kernel_y_ is None or tied else _parameters(self.kernel_y_)
+        y = None if self.kernel_y_ is None or tied else parameters_of(self.kernel_y_)
         base = [x.vector(), [] if y is None else y.vector(), [np.log(self.noise_)]]
         free = np.ones(sum(map(len, base)), dtype=bool)
         free[-1] = self.noise is None and self.Sigma_ is None
@@ -426,6 +447,8 @@ class TaskTransformedGP(Estimator):
             noise = np.full(m, variance) if self.Sigma_ is None else self.Sigma_
             return State(gram, combined(gram, self.M_, z, noise), None, None)
         task = Transformation.of(self._gram(1, kernel_y, self.Y_), variance, self.full_)  # type: ignore[arg-type]
+        if self.triangle_ is not None:
+            return summed(gram, task, self.triangle_, variance)
         Y = self.Y_task_
         form = cheapest_form(n, m, p, self.full_)
         if p is not None and (task.low_rank or not self.full_) and form != "input":
@@ -445,7 +468,7 @@ class TaskTransformedGP(Estimator):
         With ``return_std`` also its standard deviation (q,), with ``return_cov`` its covariance (q, q).
         """
         A = self._rows(as_columns(X)).astype(np.float64)
-        return self._answer(A, of_f, return_std, return_cov)
+        return answer(self._states, A, of_f, return_std, return_cov, self.offset_)
 
     def predict_task(self, Y: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Posterior mean of ``g(y) = E[f(X) | Y = y]``, without noise, at ``Y`` (q, k), (q,)."""
@@ -457,39 +480,17 @@ class TaskTransformedGP(Estimator):
             )
         C = self._task_rows(Y, self.Y_.shape[1])
         Y_task, full = self.Y_task_, self.full_
-        return self._answer(
-            C, lambda s, rows, kind: of_g(s, rows, kind, Y_task, full), return_std, return_cov
-        )
+
+        def of(state: State, rows: np.ndarray, kind: str) -> Any:
+            return of_g(state, rows, kind, Y_task, full)
+
+        return answer(self._states, C, of, return_std, return_cov, self.offset_)
 
     def sample(self, X: Any, n: int = 1, random_state: Any = 0) -> np.ndarray:
         """``n`` functions drawn from the posterior of f, at ``X`` (q, d), (n, q)."""
         n = check_count(n, "n")
         A, rng = self._rows(as_columns(X)).astype(np.float64), as_generator(random_state)
         return self.offset_ + drawn(self._states, A, n, rng)
-
-    def _answer(self, A: np.ndarray, of: Any, return_std: bool, return_cov: bool) -> Any:
-        if return_std and return_cov:
-            raise ValueError(
-                "Ask for return_std or for return_cov, not for both: the latter holds the former."
-            )
-        kind = "cov" if return_cov else "var" if return_std else "mean"
-        size = max(len(A), 1) if return_cov else BLOCK_ROWS
-        parts = [mixed(self._states, A[i : i + size], kind, of) for i in range(0, len(A), size)]
-        mean = np.concatenate([p[0] for p in parts]) + self.offset_
-        if kind == "mean":
-            return mean
-        if kind == "var":
-            return mean, np.sqrt(np.maximum(np.concatenate([p[1] for p in parts]), 0.0))
-        cov = parts[0][1]
-        return mean, (cov + cov.T) / 2
-
-
-def _parameters(kernel: Kernel) -> Parameters:
-    """Those of the kernel, or its amplitude where it has none."""
-    try:
-        return Parameters.of(kernel)
-    except ValueError:
-        return Parameters.of(Scaled(kernel, 1.0))
 
 
 __all__ = ["TaskTransformedGP"]

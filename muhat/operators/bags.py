@@ -10,24 +10,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muhat._bags import AnyBags, GaussianBags
+from muhat import _threads
+from muhat._bags import AnyBags, Bags, Block, GaussianBags
 from muhat._linalg import Cholesky, cholesky
 from muhat.gram.features import FeatureKernel
 from muhat.gram.fourier import FourierKernel
+from muhat.gram.nystrom import NystromKernel
+from muhat.gram.octaves import OctaveKernel
 from muhat.kernels.base import Kernel
 from muhat.kernels.dot import Linear
 from muhat.kernels.on_distributions import (
     OnDistributions,
     inner_products,
+    located,
+    norms,
     outer_diag,
     outer_of,
     outer_slopes,
+    products,
     squared_norms,
     values_at,
 )
 
-# Numbers in the features of one block of points: 32 MB.
-BLOCK_ELEMENTS = 1 << 22
+# Numbers in the features of one block of points: 2 MB, which stay in a core's cache.
+BLOCK_ELEMENTS = 1 << 18
 
 
 def mean_features(bags: AnyBags, first: FeatureKernel) -> np.ndarray:
@@ -35,24 +41,48 @@ def mean_features(bags: AnyBags, first: FeatureKernel) -> np.ndarray:
 
     For a Gaussian, E cos ωᵀx = exp(−½ ωᵀSω) cos ωᵀm, and with sine alike.
     """
+    if hasattr(bags, "mean_features"):  # they know better: muhat.messages.Tuples
+        return bags.mean_features(first)  # type: ignore[attr-defined]
     if isinstance(bags, GaussianBags):
+        if isinstance(first, OctaveKernel):
+            return first.features(bags.means) * first.damping(bags.covs)
         if not isinstance(first, FourierKernel):
             raise first._no("the mean features of a Gaussian", "use representation=mh.Fourier(p)")
         omega = np.asarray(first.frequencies)
         damping = np.exp(-0.5 * np.einsum("qd,nde,qe->nq", omega, bags.covs, omega))
         return first.features(bags.means) * np.tile(damping, 2)
     out = np.zeros((len(bags), first.size))
-    for block in bags.blocks(max(1, BLOCK_ELEMENTS // first.size)):
-        out[block.of] += block.sums(first.features(block.X))  # a bag is in a block once
+
+    def work(some: slice) -> None:
+        sums = out[some]
+        for block in bags.select(range(some.start, some.stop)).blocks(rows):
+            sums[block.of] += _sums(first, block)  # a bag is in a block once
+
+    rows = max(1, BLOCK_ELEMENTS // first.size)
+    _threads.run_blocks(work, bags.slices(4 * rows))
     return out
 
 
-def _spread(values: np.ndarray, weights: np.ndarray) -> float:
-    """The variance of one value from weighted ones; 0 for a single point."""
+def _sums(first: FeatureKernel, block: Block) -> np.ndarray:
+    if isinstance(first, OctaveKernel):
+        return first.sums(block.X, block.weights, block.pieces())
+    return block.sums(first.features(block.X))
+
+
+def _values(first: FeatureKernel, block: Block, G: np.ndarray) -> list[np.ndarray]:
+    """``φ(x)ᵀg`` at the points of each piece, with the row g of ``G`` of its bag."""
+    if isinstance(first, OctaveKernel):
+        return first.values(block.X, G[block.of], block.pieces())
+    Phi = first.features(block.X)
+    return [Phi[rows] @ G[i] for i, rows in zip(block.of, block.pieces(), strict=True)]
+
+
+def _spread(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The variance of one value from weighted ones (n,) or (n, k); 0 for a single point."""
     left = 1 - (weights**2).sum()
     if left <= 1e-12:
-        return 0.0
-    return float(weights @ (values - weights @ values) ** 2 / left)
+        return np.zeros(values.shape[1:])
+    return weights @ (values - weights @ values) ** 2 / left
 
 
 @dataclass(frozen=True)
@@ -63,20 +93,31 @@ class TwoStage:
         first: φ, the features of a point.
         second: ψ, those of a mean of features; None where the outer kernel is linear.
         bias: of the linear outer kernel.
+        location: factors of the mean of a bag, (d,), which then goes before the mean features of its shape;
+            None where bags are embedded where they are.
     """
 
     first: FeatureKernel
-    second: FourierKernel | None
+    second: FeatureKernel | None
     bias: float = 0.0
+    location: np.ndarray | None = None
 
     @property
     def size(self) -> int:
         """d', the number of features of a bag."""
-        return self.first.size + (self.bias > 0) if self.second is None else self.second.size
+        if self.second is not None:
+            return self.second.size
+        return self.first.size + (0 if self.location is None else len(self.location)) + (self.bias > 0)
+
+    def describe(self, bags: AnyBags) -> np.ndarray:
+        """What the second stage sees of each bag, (n, d)."""
+        if self.location is None:
+            return mean_features(bags, self.first)
+        return np.hstack([bags.means * self.location, mean_features(bags.centred(), self.first)])
 
     def of(self, bags: AnyBags) -> np.ndarray:
         """ψ(P) of each bag, (n, d')."""
-        return self._second(mean_features(bags, self.first))
+        return self._second(self.describe(bags))
 
     def _second(self, U: np.ndarray) -> np.ndarray:
         if self.second is not None:
@@ -84,42 +125,67 @@ class TwoStage:
         return np.hstack([U, np.full((len(U), 1), self.bias**0.5)]) if self.bias else U
 
     def missing(self, bags: AnyBags, Psi: np.ndarray) -> np.ndarray:
-        """``K(P, P) − ‖ψ(P)‖²``, what the features leave out: nothing, they are the kernel."""
-        return np.zeros(len(bags))
+        """``K(P, P) − ‖ψ(P)‖²``, what landmarks leave out; Fourier features are the kernel."""
+        if not isinstance(self.second, NystromKernel):
+            return np.zeros(len(bags))
+        return np.maximum(float(self.second.kernel.amplitude) - (Psi**2).sum(axis=1), 0.0)
 
     def spreads(self, bags: AnyBags, coef: np.ndarray) -> np.ndarray:
-        """Variance over the points of each bag of the slope of ``f(P) = ψ(P)ᵀcoef`` towards φ(x), (n,)."""
+        """Variance over the points of each bag of the slope of ``f(P) = ψ(P)ᵀcoef`` towards x, (n,).
+
+        For k functions, ``coef`` (k, p), it is (k, n).
+        """
         if isinstance(bags, GaussianBags):
-            return np.zeros(len(bags))
-        return self.both(bags, coef)[1]
+            return np.zeros((*coef.shape[:-1], len(bags)))
+        U = self.describe(bags)
+        if coef.ndim == 2:
+            return np.stack([self._spreads(bags, U, one) for one in coef])
+        return self._spreads(bags, U, coef)
 
     def both(self, bags: AnyBags, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``of`` and ``spreads`` together: features of points are made once where they fit in memory."""
+        """``of`` and ``spreads`` together."""
+        U = self.describe(bags)
+        return self._second(U), self._spreads(bags, U, coef)
+
+    def _spreads(self, bags: AnyBags, U: np.ndarray, coef: np.ndarray) -> np.ndarray:
         if isinstance(bags, GaussianBags):
-            return self.of(bags), np.zeros(len(bags))
+            return np.zeros(len(bags))
+        G, H = self._slopes(U, coef), None
+        if self.location is not None:
+            d = len(self.location)
+            G, H = G[:, d:], G[:, :d] * self.location
+            if isinstance(self.first, OctaveKernel):  # the shape moves against the mean
+                H = H - self.first.drift(U[:, d:], G)
+            bags = bags.centred()
+        out = np.empty(len(bags))
+
+        def work(some: slice) -> None:
+            part = bags.select(range(some.start, some.stop))
+            values: list[list[np.ndarray]] = [[] for _ in range(len(part))]
+            for block in part.blocks(rows):
+                found = _values(self.first, block, G[some])
+                for i, v, piece in zip(block.of, found, block.pieces(), strict=True):
+                    values[i].append(v if H is None else v + block.X[piece] @ H[some][i])
+            out[some] = [_spread(np.concatenate(v), part.weights(i)) for i, v in enumerate(values)]
+
         rows = max(1, BLOCK_ELEMENTS // self.first.size)
-        keep = bags.sizes.sum() <= 4 * rows
-        U, held = np.zeros((len(bags), self.first.size)), []
-        for block in bags.blocks(rows):
-            Phi = self.first.features(block.X)
-            U[block.of] += block.sums(Phi)
-            held.append(Phi if keep else None)
-        G = self._slopes(U, coef)
-        values: list[list[np.ndarray]] = [[] for _ in range(len(bags))]
-        for block, kept in zip(bags.blocks(rows), held, strict=True):
-            Phi = self.first.features(block.X) if kept is None else kept
-            for i, piece in zip(block.of, block.pieces(), strict=True):
-                values[i].append(Phi[piece] @ G[i])
-        spreads = [_spread(np.concatenate(v), bags.weights(i)) for i, v in enumerate(values)]
-        return self._second(U), np.array(spreads)
+        _threads.run_blocks(work, bags.slices(4 * rows))
+        return out
 
     def _slopes(self, U: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Gradient of ``ψ(u)ᵀcoef`` at each row of ``U``, (n, d)."""
-        if self.second is None:
+        second = self.second
+        if second is None:
             return np.broadcast_to(coef[: U.shape[1]], U.shape)
-        omega = np.asarray(self.second.frequencies)
+        if isinstance(second, NystromKernel):
+            Z, beta = np.asarray(second.landmarks), second.landmark_weights(coef)
+            sizes = (U**2).sum(axis=1), (Z**2).sum(axis=1)
+            along, across = outer_slopes(second.kernel, U @ Z.T, *sizes)
+            return (along * beta) @ Z + 2 * (across @ beta)[:, None] * U
+        assert isinstance(second, FourierKernel)
+        omega = np.asarray(second.frequencies)
         q, angles = len(omega), U @ omega.T
-        return self.second.scale * ((np.cos(angles) * coef[q:] - np.sin(angles) * coef[:q]) @ omega)
+        return second.scale * ((np.cos(angles) * coef[q:] - np.sin(angles) * coef[:q]) @ omega)
 
 
 @dataclass(frozen=True)
@@ -142,11 +208,11 @@ class Landmarks:
     def fit(cls, kernel: OnDistributions, bags: AnyBags, C: np.ndarray | None = None) -> Landmarks:
         """All ``bags`` as landmarks; ``C`` their inner products, if known."""
         if C is None:
-            C = inner_products(bags, bags, kernel.inner)
-        norms = np.diagonal(C).copy()
-        K = outer_of(kernel.outer, C, norms, norms)
+            C = products(bags, bags, kernel)
+        own = np.diagonal(C).copy()
+        K = outer_of(kernel.outer, C, own, own)
         remedy = "Are many bags the same? Use representation=mh.Fourier(500)."
-        return cls(kernel, bags, norms, np.tril(cholesky(K, "The kernel matrix of the bags", remedy).lower))
+        return cls(kernel, bags, own, np.tril(cholesky(K, "The kernel matrix of the bags", remedy).lower))
 
     @property
     def size(self) -> int:
@@ -155,55 +221,89 @@ class Landmarks:
 
     def of(self, bags: AnyBags) -> np.ndarray:
         """ψ(P) of each bag, (n, p)."""
-        C = inner_products(bags, self.bags, self.kernel.inner)
-        K = outer_of(self.kernel.outer, C, squared_norms(bags, self.kernel.inner), self.norms)
+        K = outer_of(
+            self.kernel.outer, products(bags, self.bags, self.kernel), norms(bags, self.kernel), self.norms
+        )
         return Cholesky(self.lower, 0.0).half_solve(K.T).T
 
     def missing(self, bags: AnyBags, Psi: np.ndarray) -> np.ndarray:
         """``K(P, P) − ‖ψ(P)‖²``, what the landmarks do not say of a bag, (n,)."""
-        prior = outer_diag(self.kernel.outer, squared_norms(bags, self.kernel.inner))
+        prior = outer_diag(self.kernel.outer, norms(bags, self.kernel))
         return np.maximum(prior - (Psi**2).sum(axis=1), 0.0)
 
     def spreads(self, bags: AnyBags, coef: np.ndarray) -> np.ndarray:
         """As :meth:`TwoStage.spreads`."""
         if isinstance(bags, GaussianBags):
-            return np.zeros(len(bags))
+            return np.zeros((*coef.shape[:-1], len(bags)))
         from scipy.linalg import solve_triangular
 
-        beta = solve_triangular(self.lower, coef, lower=True, trans=1)
-        inner = self.kernel.inner
-        C, norms = inner_products(bags, self.bags, inner), squared_norms(bags, inner)
-        along, across = outer_slopes(self.kernel.outer, C, norms, self.norms)
-        # f changes by Σ β (∂K/∂⟨μ_P, μ_Z⟩ μ_Z(x) + ∂K/∂‖μ_P‖² 2 μ_P(x)) as P moves towards x.
-        G, own = along * beta, 2 * (across @ beta)
+        betas = solve_triangular(self.lower, np.atleast_2d(coef).T, lower=True, trans=1).T
+        kernel, marks = self.kernel, self.bags
+        along, across = outer_slopes(
+            kernel.outer, products(bags, marks, kernel), norms(bags, kernel), self.norms
+        )
+        # f changes by Σ β (∂K/∂⟨P, Z⟩ d⟨P, Z⟩ + ∂K/∂‖P‖² d‖P‖²) as P moves towards x.
+        G, own = along * betas[:, None], 2 * (betas @ across.T)
+        H = np.zeros((len(betas), len(bags), bags.dimension))
+        if kernel.location is not None:
+            means = G @ located(marks, kernel) + own[..., None] * located(bags, kernel)
+            bags, marks = bags.centred(), marks.centred()
+            H = means / kernel.location - _drift(bags, marks, kernel.inner, G, own)
         values: list[list[np.ndarray]] = [[] for _ in range(len(bags))]
         for block in bags.blocks(max(1, BLOCK_ELEMENTS // self.size)):
-            V = values_at(block.X, self.bags, inner)
+            V = values_at(block.X, marks, kernel.inner)
             for i, rows in zip(block.of, block.pieces(), strict=True):
-                values[i].append(V[rows] @ G[i])
-        out = np.empty(len(bags))
+                values[i].append(V[rows] @ G[:, i].T + block.X[rows] @ H[:, i].T)
+        out = np.empty((len(betas), len(bags)))
         for i, X in enumerate(bags.parts):
-            itself = values_at(X, bags.select([i]), inner)[:, 0]
-            out[i] = _spread(np.concatenate(values[i]) + own[i] * itself, bags.weights(i))
-        return out
+            itself = values_at(X, bags.select([i]), kernel.inner)
+            out[:, i] = _spread(np.concatenate(values[i]) + itself * own[:, i], bags.weights(i))
+        return out if np.ndim(coef) == 2 else out[0]
 
     def both(self, bags: AnyBags, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``of`` and ``spreads`` together."""
         return self.of(bags), self.spreads(bags, coef)
 
 
+def _drift(bags: Bags, marks: AnyBags, inner: Kernel, G: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Slope of ``Σ G ⟨P, Z⟩ + ½ own ‖P‖²`` along each column, (k, n, p) and (k, n) → (k, n, d)."""
+    out = np.empty((*own.shape, bags.dimension))
+    for c, scale in enumerate(marks.pool().std(axis=0)):
+        step = np.zeros(bags.dimension)
+        step[c] = 1e-4 * scale if scale > 0 else 1e-4
+        up, down = bags.shifted(step), bags.shifted(-step)
+        sides = inner_products(up, marks, inner) - inner_products(down, marks, inner)
+        sizes = squared_norms(up, inner) - squared_norms(down, inner)
+        out[..., c] = ((G * sides).sum(axis=-1) + 0.5 * own * sizes) / (2 * step[c])
+    return out
+
+
 BagFeatures = TwoStage | Landmarks
 
 
-def two_stage(first: FeatureKernel, outer: Kernel, p: int, rng: np.random.Generator) -> TwoStage:
-    """The second stage above ``first``: ``p`` Fourier features of ``outer``, or none if it is linear."""
+def two_stage(
+    first: FeatureKernel,
+    outer: Kernel,
+    p: int,
+    rng: np.random.Generator,
+    location: np.ndarray | None = None,
+    landmarks: AnyBags | None = None,
+) -> TwoStage:
+    """The second stage above ``first``: ``p`` features of ``outer``, or none if it is linear.
+
+    They are Fourier features, or with ``landmarks`` those of Nyström at that many of these bags.
+    """
     from muhat.gram.fourier import fourier_kernel
 
     if isinstance(outer, Linear):
-        return TwoStage(first, None, float(outer.bias))
-    second = fourier_kernel(outer, p, first.size, rng)
-    assert isinstance(second, FourierKernel)
-    return TwoStage(first, second)
+        return TwoStage(first, None, float(outer.bias), location)
+    plain = TwoStage(first, None, 0.0, location)
+    if landmarks is None:
+        return TwoStage(first, fourier_kernel(outer, p, plain.size, rng), 0.0, location)  # type: ignore[arg-type]
+    U = plain.describe(landmarks)
+    if len(U) > p:
+        U = U[np.sort(rng.choice(len(U), p, replace=False))]
+    return TwoStage(first, NystromKernel.fit(outer, U), 0.0, location)
 
 
 def bag_noise(spreads: np.ndarray, typical: float, sizes: np.ndarray) -> np.ndarray:
@@ -222,7 +322,7 @@ class Weights:
 
     Attributes:
         precision: A = I + Σ ψψᵀ/noise, (p, p).
-        moment: Σ ψ y/noise, (p,).
+        moment: Σ ψ y/noise, (p,), or (p, k) for k outputs.
         lower: Cholesky factor of A.
     """
 
@@ -232,7 +332,7 @@ class Weights:
 
     @property
     def mean(self) -> np.ndarray:
-        """w, (p,)."""
+        """w, (p,) or (p, k)."""
         return Cholesky(self.lower, 0.0).solve(self.moment)
 
     def variance(self, Psi: np.ndarray) -> np.ndarray:
@@ -243,7 +343,7 @@ class Weights:
         """With n more examples, by rank-one updates while n is small; free of the past in cost."""
         scaled = Psi / np.sqrt(noise)[:, None]
         precision = self.precision + scaled.T @ scaled
-        moment = self.moment + Psi.T @ (y / noise)
+        moment = self.moment + Psi.T @ (y.T / noise).T
         if len(Psi) > max(1, len(moment) // 16):
             return Weights(precision, moment, _factor(precision))
         lower = self.lower

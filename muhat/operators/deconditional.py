@@ -145,10 +145,21 @@ def compress(blocks: Iterable[tuple[Array, Array]], variance: float) -> tuple[Ar
     for M, z in blocks:
         rows = np.column_stack([M, z])
         count += len(z)
-        # The last column of the triangular factor of [M z] is Qᵀz, and below it the norm of the rest of z.
-        rows = rows if stack is None else np.concatenate([stack, rows])
-        stack = np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
+        stack = triangle(rows if stack is None else np.concatenate([stack, rows]))
     assert stack is not None
+    return split_triangle(stack, count, variance)
+
+
+def triangle(rows: Array) -> Array:
+    """The triangular factor of rows of [M z], or these if few: all that a posterior needs of them."""
+    return np.linalg.qr(rows, mode="r") if len(rows) > rows.shape[1] else rows
+
+
+def split_triangle(stack: Array, count: int, variance: float) -> tuple[Array, Array, float]:
+    """What :func:`compress` gives, from the triangle of ``count`` rows of [M z].
+
+    Its last column is Qᵀz, and below it the norm of the rest of z.
+    """
     n = stack.shape[1] - 1
     R, q, rest = stack[:n, :n], stack[:n, n], stack[n:, n]
     left = count - len(q)

@@ -15,10 +15,13 @@ import numpy as np
 from muhat._array import Array
 from muhat.embedding import Density, Reference
 from muhat.embedding.reconstruction import reconstruct
+from muhat.engine import reduce_rows
+from muhat.engine.passes import add
 from muhat.gram import Factored, Gram, Ridge
 from muhat.gram.lowrank import LowRankRidge
 from muhat.kernels.base import Kernel
 from muhat.operators.conditional import Groups, conditional_ridge
+from muhat.operators.moments import Moments
 
 # Values of outputs at reference points that are kept, 8 bytes each.
 KEPT = 1 << 25
@@ -139,3 +142,86 @@ class DensityOperator:
         if complete:
             values = values + completion(mass)[:, None] * self.marginal
         return reconstruct(self.kernel, self.reference, values, self.reg_y, len(self.outputs), **other)
+
+
+@dataclass(frozen=True)
+class DensitySums:
+    """What the operator needs of rows that are read in blocks.
+
+    Attributes:
+        fitted: the coefficients of the regression of ``ℓ(y, z)`` on x, (p, M).
+        ones: of that of 1, (p, 1).
+        marginal: the embedding of all outputs at the reference points, (M,).
+        count: n.
+    """
+
+    fitted: np.ndarray
+    ones: np.ndarray
+    marginal: np.ndarray
+    count: int
+
+    @classmethod
+    def of(
+        cls,
+        X: Any,
+        Y: Any,
+        kernel_x: Any,
+        standard: Any,
+        operator: DensityOperator,
+        without: Array,
+        saved: Any,
+    ) -> DensitySums:
+        """One pass over the rows, but for those whose numbers are in ``without`` (in order).
+
+        Args:
+            X, Y: the rows.
+            kernel_x: with features.
+            standard: location and scale that the outputs are taken by, or None.
+            operator: with what is in use.
+            without: rows left out.
+            saved: a checkpoint, or None.
+        """
+        reference, kernel_y, reg = operator.reference, operator.kernel, operator.reg_x
+        M = len(reference.points)
+
+        def work(start: int, A: Array, B: Array) -> tuple[Array, ...]:
+            kept = np.ones(len(A), dtype=bool)
+            first, last = np.searchsorted(without, (start, start + len(A)))
+            kept[without[first:last] - start] = False
+            A, T = A[kept], np.asarray(B[kept], dtype=np.float64)
+            if standard is not None and len(A):
+                location, scale = standard.at(A)
+                T = (T - location) / scale
+            Phi = np.asarray(kernel_x.features(A))
+            total, marginal = np.zeros((Phi.shape[1], M)), np.zeros(M)
+            for rows, values in reference.blocks(kernel_y, T):
+                total += Phi[rows].T @ values
+                marginal += values.sum(axis=0)
+            return Phi.T @ Phi, total, Phi.sum(axis=0)[:, None], marginal, np.array(len(A))
+
+        gram, total, ones, marginal, n = reduce_rows(work, add, X, Y, width=M, checkpoint=saved, label="sums")
+        factor = Moments(gram, total, int(n)).factor(reg)
+        return cls(factor.solve(total), factor.solve(ones), marginal / n, int(n))
+
+
+@dataclass(frozen=True)
+class SummedDensity(DensityOperator):
+    """The operator from sums over rows that were not kept.
+
+    Attributes:
+        sums: these.
+    """
+
+    sums: DensitySums | None = None
+
+    @property
+    def _fitted(self) -> Any:  # type: ignore[override]
+        return self.sums.fitted  # type: ignore[union-attr]
+
+    @property
+    def _ones(self) -> Any:  # type: ignore[override]
+        return self.sums.ones  # type: ignore[union-attr]
+
+    @property
+    def marginal(self) -> Any:  # type: ignore[override]
+        return self.sums.marginal  # type: ignore[union-attr]

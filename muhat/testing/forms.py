@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,6 @@ from muhat.kernels.stationary import Stationary
 
 # Entries of a block in each thread: 4 MB in single precision.
 BLOCK_ELEMENTS = 1 << 20
-# Entries of features made at a time.
-FEATURE_ELEMENTS = 1 << 24
 # From this many rows on, kernels are evaluated and multiplied in single precision.
 SINGLE_ROWS = 1000
 
@@ -196,63 +193,53 @@ class Bins:
     for many permutations no longer grows with the rows. Rows beyond whole bins stay where they are.
 
     Attributes:
-        order: the rows, bin after bin, then those left over of the first sample and of the second.
+        labels: the bin of every row of the first sample and of the second, counted from 0 in each; rows left
+            over have the number of bins.
+        counts: bins of each sample.
         size: rows a bin.
-        first, second: bins of each sample.
-        left: rows left over of the first sample.
     """
 
-    order: np.ndarray
+    labels: tuple[np.ndarray, np.ndarray]
+    counts: tuple[int, int]
     size: int
-    first: int
-    second: int
-    left: int
 
     @classmethod
     def draw(cls, n: int, m: int, size: int, rng: np.random.Generator) -> Bins:
         """Rows put into bins at random: neighbours in a table may be alike."""
         size = max(1, min(size, n, m))
-        x, y = rng.permutation(n), n + rng.permutation(m)
-        a, b = n // size * size, m // size * size
-        order = np.concatenate([x[:a], y[:b], x[a:], y[b:]])
-        return cls(order, size, a // size, b // size, n - a)
+        labels = []
+        for rows in (n, m):
+            at = np.empty(rows, dtype=np.int32)
+            at[rng.permutation(rows)] = np.minimum(np.arange(rows) // size, rows // size)
+            labels.append(at)
+        return cls((labels[0], labels[1]), (n // size, m // size), size)
 
 
-def binned_mmd(
-    kernel: FeatureKernel, Z: np.ndarray, bins: Bins, members: np.ndarray, biased: bool
-) -> np.ndarray:
-    """MMD² for every row of ``members`` (B, bins), which bins make up the first sample, (B,).
+@dataclass(frozen=True)
+class BinSums:
+    """Sums of the features of one kernel over the bins of one sample.
 
-    Needs sums of the features over bins alone, which one pass over the rows makes.
+    Attributes:
+        sums: ``Σ φ(zᵢ)``, (bins + 1, p); the last is of the rows left over.
+        diagonals: ``Σ k(zᵢ, zᵢ)``, (bins + 1,).
     """
-    count = bins.first + bins.second
-    sums, diag = np.zeros((count + 2, kernel.size)), np.zeros(count + 2)
-    shift = Z.mean(axis=0) if isinstance(kernel, FourierKernel) else 0.0  # its products do not change
-    dtype = np.float32 if len(Z) >= SINGLE_ROWS else np.float64
-    whole = count * bins.size
-    step = max(1, FEATURE_ELEMENTS // (kernel.size * bins.size)) * bins.size
-    edges = [*range(0, whole, step), whole, whole + bins.left, len(Z)]
-    for start, stop in pairwise(edges):
-        if start == stop:
-            continue
-        Phi = np.asarray(kernel.features((Z[bins.order[start:stop]] - shift).astype(dtype, copy=False)))
-        if stop <= whole:
-            at, groups = slice(start // bins.size, stop // bins.size), Phi.reshape(-1, bins.size, kernel.size)
-            sums[at], diag[at] = groups.sum(axis=1), (groups**2).sum(axis=(1, 2))
-        else:
-            at = count if stop == whole + bins.left and start == whole else count + 1
-            sums[at], diag[at] = Phi.sum(axis=0), (Phi**2).sum()
-    n = bins.first * bins.size + bins.left
-    m = len(Z) - n
+
+    sums: np.ndarray
+    diagonals: np.ndarray
+
+
+def binned_mmd(x: BinSums, y: BinSums, members: np.ndarray, n: int, m: int, biased: bool) -> np.ndarray:
+    """MMD² for every row of ``members`` (B, bins), which bins make up the first sample of n rows, (B,)."""
     H = members.astype(np.float64)
-    total, inside = sums.sum(axis=0), H @ sums[:count] + sums[count]
-    own = H @ diag[:count] + diag[count]  # Σ_{i∈x} k(zᵢ, zᵢ)
+    total = x.sums.sum(axis=0) + y.sums.sum(axis=0)
+    inside = H @ np.concatenate([x.sums[:-1], y.sums[:-1]]) + x.sums[-1]
+    own = H @ np.concatenate([x.diagonals[:-1], y.diagonals[:-1]]) + x.diagonals[-1]  # Σ_{i∈x} k(zᵢ, zᵢ)
     xx = (inside**2).sum(axis=1)
     xy = inside @ total - xx
     yy = total @ total - 2 * xy - xx
     if biased:
         return xx / n**2 + yy / m**2 - 2 * xy / (n * m)
-    rest = diag.sum() - own
+    rest = x.diagonals.sum() + y.diagonals.sum() - own
     return (xx - own) / (n * (n - 1)) + (yy - rest) / (m * (m - 1)) - 2 * xy / (n * m)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from muhat import _threads
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_positive, check_same_rows
-from muhat.gram import Exact, FeatureKernel, as_representation
+from muhat.engine import SAMPLE, sample_indices, sample_rows
+from muhat.gram import Exact, FeatureKernel, Nystrom, as_representation
 from muhat.gram.incomplete import incomplete_cholesky
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
@@ -26,8 +27,17 @@ from muhat.testing.nulls import (
     wild_multipliers,
 )
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
-from muhat.testing.samples import as_sample, as_table, column_names, refuse_constant
-from muhat.testing.two_sample import METHODS, represent
+from muhat.testing.samples import (
+    apart,
+    as_sample,
+    as_streams,
+    as_table,
+    check_streamed,
+    column_names,
+    refuse_constant,
+)
+from muhat.testing.streamed import GROUPS, Components, window_moments
+from muhat.testing.two_sample import METHODS, refuse_unstreamed, represent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +46,8 @@ if TYPE_CHECKING:
 # to factors that leave out at most this share of the trace or reach this rank, shared by the kernels.
 EXACT_ROWS, EXACT_ROWS_MANY = 2000, 300
 TOLERANCE, RANK = 1e-4, 300
+# Landmarks of each kernel where rows are permuted in windows.
+LANDMARKS = 128
 # Rows that single columns are looked at with, at most.
 COLUMN_ROWS = 1000
 # Factors that leave out no more than this share are complete.
@@ -63,8 +75,16 @@ def independence_test(
     reach rank 300, shared by the kernels of a side. The level is exact all the same; ``error`` says what the
     truncation takes from the statistic.
 
+    Rows that outgrow memory (see :func:`muhat.open_rows`) are read twice: for the sample that kernels and
+    features are chosen from, and for sums of products of at most 96 principal features a side. Permutations
+    then move rows within windows of 16 consecutive ones, all windows alike once each has been shuffled: a
+    subgroup of all permutations, with which the level is exact as well, and whose statistics all come from
+    the same sums. Beyond 20 000 rows the same is done in memory, with the same answer, unless exact kernels
+    are asked for; ``error`` is then estimated from the sample.
+
     Args:
-        x: rows, (n, d): an array or frame; a vector is one column.
+        x: rows, (n, d): an array or frame; a vector is one column; or rows that are read in blocks (a path, a
+            memory map, a Dask collection, :func:`muhat.open_rows`).
         y: the rows that go with them, (n, k).
         kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at three scales and a linear one,
             each with each of y; ``"median"``; ``"learn"``; a kernel; or a list of kernels.
@@ -73,8 +93,8 @@ def independence_test(
             with the mean and variance over all permutations (one kernel each; fast); ``"wild"`` bootstrap,
             for time series [CSG14].
         permutations: how many, or draws of the wild bootstrap.
-        representation: None as above; :class:`muhat.Exact` for exact kernels whatever the size; or
-            :class:`muhat.Fourier` or :class:`muhat.Nystrom` features.
+        representation: None as above, with 128 landmarks a kernel in windows; :class:`muhat.Exact` for exact
+            kernels whatever the size; or :class:`muhat.Fourier` or :class:`muhat.Nystrom` features.
         length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
         random_state: seed.
 
@@ -87,18 +107,33 @@ def independence_test(
     permutations = check_count(permutations, "permutations", 19)
     if length is not None:
         check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
-    encoder_x, X = as_sample(x, "x", 4)
-    encoder_y, Y = as_sample(y, "y", 4)
-    check_same_rows(X, Y, "x", "y")
-    refuse_constant(X, "x")
-    refuse_constant(Y, "y")
     rng = as_generator(random_state)
+    streams = as_streams(x, y)
+    X: Any
+    Y: Any
+    if streams is None:
+        encoder_x, X = as_sample(x, "x", 4)
+        encoder_y, Y = as_sample(y, "y", 4)
+        check_same_rows(X, Y, "x", "y")
+        n = len(X)
+        few_x, few_y = X[sample_indices(n)], Y[sample_indices(n)]
+    else:
+        refuse_unstreamed(method, representation)
+        (X, Y), (encoder_x, encoder_y) = streams, (Encoder(S.names) for S in streams)
+        n, (few_x, few_y) = sample_rows(X, Y, names=("x", "y"))
+        few_x, few_y = check_streamed(n, GROUPS, "x", few_x), check_streamed(n, GROUPS, "y", few_y)
+    refuse_constant(few_x, "x")
+    refuse_constant(few_y, "y")
+    exact = isinstance(representation, Exact)
+    windowed = streams is not None or (n > SAMPLE and method == "permutation" and not exact)
+    if windowed and representation is None:
+        representation = Nystrom(LANDMARKS)
     choices = [kernel_x, kernel_y]
     if method == "gamma":
         choices = ["median" if c is None else c for c in choices]
-    sides, weights = [], []
+    sides, weights, chosen = [], [], []
     for choice, Z, encoder, name in zip(
-        choices, (X, Y), (encoder_x, encoder_y), ("kernel_x", "kernel_y"), strict=True
+        choices, apart(few_x, few_y, n, rng), (encoder_x, encoder_y), ("kernel_x", "kernel_y"), strict=True
     ):
         kernels, shares = choose_kernels(choice, Z, encoder, rng, "dependence", name)
         if representation is not None:
@@ -106,14 +141,14 @@ def independence_test(
             kernels = represent(kernels, representation, Z, rng, given)
         sides.append(kernels)
         weights.append(shares)
+        chosen.append(Z)
     if method == "gamma" and max(map(len, sides)) > 1:
         raise ValueError(
             'method="gamma" takes one kernel for x and one for y: pass "median", "learn" or a kernel, or use '
             'method="permutation", which aggregates many.'
         )
-    n = len(X)
     pairs = [(k, l) for k in sides[0] for l in sides[1]]
-    error, best = 0.0, 0
+    error, best, windows = 0.0, 0, None
     if method == "gamma":
         value, a, b = cross_moments(sides[0][0], sides[1][0], X, Y)
         mean, variance = permutation_mean_variance(a, b)
@@ -129,6 +164,10 @@ def independence_test(
             W[1:] = wild_multipliers(n, permutations, length, rng)
             W[1:] -= W[1:].mean(axis=1, keepdims=True)
             values = np.stack([hadamard_forms(k, l, X, Y, W) for k, l in pairs])
+        elif windowed:
+            left, right = (Components.fit(k, Z) for k, Z in zip(sides, chosen, strict=True))
+            windows = window_moments(X, Y, left, right, int(rng.integers(1 << 40, 1 << 60)))
+            values = windows.permuted(row_permutations(GROUPS, permutations, rng))
         else:
             orders = row_permutations(n, permutations, rng)
             values = _permuted(sides[0], sides[1], X, Y, orders, representation, rng)
@@ -139,9 +178,14 @@ def independence_test(
             best = int(scores[:, 0].argmax())
             series = fuse(scores, np.outer(*weights).ravel())
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
-        value, a, b = cross_moments(*pairs[best], X, Y)
+        if windows is not None:
+            at = divmod(best, len(sides[1]))
+            value, (a, b) = float(n**2 * values[best, 0]), windows.moments(*at)
+            error = windows.truncation(*at, few_x, few_y)
+        else:
+            value, a, b = cross_moments(*pairs[best], X, Y)
         mean, _ = permutation_mean_variance(a, b)
-        if method == "permutation":
+        if method == "permutation" and windows is None:
             error = value / n**2 - float(values[best, 0])
         if len(pairs) == 1:
             statistic = value / n**2
@@ -157,11 +201,12 @@ def independence_test(
         best=best,
         hsic=value / n**2,
         error=error,
-        x=X,
-        y=Y,
+        x=few_x if windowed else X,
+        y=few_y if windowed else Y,
         encoder_x=encoder_x,
         encoder_y=encoder_y,
         seed=int(rng.integers(2**32)),
+        rows=n,
     )
 
 
@@ -288,7 +333,9 @@ class IndependenceResult(TestResult):
     Attributes:
         hsic: ``tr(KHLH)/n²`` with ``kernel``.
         error: by how much truncation made the statistic of ``kernel`` too small; 0 for exact kernels.
-        x, y: the rows as numbers.
+        x, y: the rows as numbers; where rows are permuted in windows, at most 20 000 of them, which stand for
+            all in ``witness()``, ``columns()`` and ``plot()``.
+        rows: how many there are, whether kept or not.
     """
 
     hsic: float = 0.0
@@ -298,6 +345,7 @@ class IndependenceResult(TestResult):
     encoder_x: Encoder = field(default_factory=Encoder, repr=False)
     encoder_y: Encoder = field(default_factory=Encoder, repr=False)
     seed: int = field(default=0, repr=False)
+    rows: int = 0
 
     def witness(self, x: Any, y: Any) -> np.ndarray:
         """Joint embedding minus the product of the marginal ones at pairs (xᵢ, yᵢ), (k,).
@@ -348,7 +396,7 @@ class IndependenceResult(TestResult):
     def summary(self) -> str:
         found = "depend on each other" if self.pvalue <= 0.05 else "show no dependence"
         return (
-            f"The variables {found} ({len(self.x)} rows; {self._how()}). Strength {self.effect_size:.2f} on "
+            f"The variables {found} ({self.rows} rows; {self._how()}). Strength {self.effect_size:.2f} on "
             "a scale from 0, independent, to 1, one determines the other."
         )
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from muhat._tables import Encoder, encode, is_frame
 from muhat._validation import check_same_columns
+from muhat.engine import SAMPLE, Rows, as_source, open_rows
 
 
 def as_table(X: Any) -> Any:
@@ -51,6 +52,72 @@ def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, 
     B = encoder.transform(y, "y") if encoder.categories else B
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
     return encoder, _sane(A, "x"), _sane(B, "y")
+
+
+def as_streams(x: Any, y: Any) -> tuple[Rows, Rows] | None:
+    """Both as rows that are read in blocks if one of them is such, else None."""
+    sources = as_source(x), as_source(y)
+    if all(s is None for s in sources):
+        return None
+    first, second = sources
+    return _numbers(x, "x") if first is None else first, _numbers(y, "y") if second is None else second
+
+
+def _numbers(X: Any, name: str) -> Rows:
+    """A table in memory beside rows that are read in blocks."""
+    encoder, A = as_sample(X, name, 1)
+    if encoder.categories:
+        raise TypeError(
+            f"{name} has categories, but goes with rows that are read in blocks, which are numbers: encode "
+            f"{name} in the same way."
+        )
+    rows = open_rows(A)
+    rows.names = encoder.names
+    return rows
+
+
+def streamed_encoder(x: Rows, y: Rows) -> Encoder:
+    """The names of two samples that are read in blocks, which must have the same columns."""
+    check_same_columns(y, x.shape[1], "y", "x")
+    if x.names and y.names and x.names != y.names:
+        raise ValueError(
+            f"x has columns {x.names} and y {y.names}: open the same columns in the same order, "
+            "mh.open_rows(path, columns=[…])."
+        )
+    return Encoder(x.names or y.names)
+
+
+def check_streamed(rows: int, fewest: int, name: str, part: np.ndarray) -> np.ndarray:
+    """The rows drawn from a stream, if it has enough of them and they can be squared."""
+    if rows < fewest:
+        raise ValueError(f"{name} has {rows} rows, but at least {fewest} are needed: pass more rows.")
+    return _sane(np.asarray(part, dtype=np.float64), name)
+
+
+def pooled(x: np.ndarray, y: np.ndarray, n: int, m: int, rng: np.random.Generator) -> np.ndarray:
+    """Rows drawn from two samples of n and m rows as one, of which ``x`` and ``y`` were drawn; all if few.
+
+    How many come from each is left to chance: were it fixed, the drawn rows would not be exchangeable
+    between the samples as permutations assume.
+    """
+    if n + m <= SAMPLE:
+        return np.concatenate([x, y])
+    share = int(rng.hypergeometric(n, m, SAMPLE))
+    picked = [S[rng.permutation(len(S))[:k]] for S, k in ((x, share), (y, SAMPLE - share))]
+    return np.concatenate(picked)
+
+
+def apart(x: np.ndarray, y: np.ndarray, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Of pairs drawn from n, rows of x and rows of y as if they had been drawn apart; all if few.
+
+    Chosen from the same rows, features of x and y would fit these pairs better than permuted ones.
+    """
+    if len(x) == n:
+        return x, y
+    half = len(x) // 2
+    both = int(rng.hypergeometric(half, n - half, half))  # rows that two draws of half share
+    order = rng.permutation(len(x))
+    return x[order[:half]], y[order[half - both : 2 * half - both]]
 
 
 def _sane(A: np.ndarray, name: str) -> np.ndarray:

@@ -10,21 +10,15 @@ import numpy as np
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_positive
 from muhat.embedding import Embedding, embed
-from muhat.gram import Exact, FeatureKernel, Fourier, Nystrom, as_representation
+from muhat.engine import sample_indices, sample_rows
+from muhat.gram import Exact, FeatureKernel, Fourier, Nystrom, as_representation, streamed_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel, NoClosedForm
 from muhat.kernels.delta import Delta
 from muhat.kernels.stationary import Gaussian
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels, is_moment
-from muhat.testing.forms import (
-    SINGLE_ROWS,
-    Bins,
-    Forms,
-    binned_mmd,
-    feature_forms,
-    quadratic_forms,
-)
+from muhat.testing.forms import SINGLE_ROWS, Bins, Forms, binned_mmd, feature_forms, quadratic_forms
 from muhat.testing.nulls import (
     Moments,
     gamma_null,
@@ -35,7 +29,16 @@ from muhat.testing.nulls import (
     wild_multipliers,
 )
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
-from muhat.testing.samples import as_samples, column_names, refuse_constant
+from muhat.testing.samples import (
+    as_samples,
+    as_streams,
+    check_streamed,
+    column_names,
+    pooled,
+    refuse_constant,
+    streamed_encoder,
+)
+from muhat.testing.streamed import bin_size, sample_embedding, sample_sums
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,8 +47,6 @@ METHODS = ("permutation", "gamma", "wild")
 # Beyond this many rows in all, features stand in for the kernels unless exact ones are asked for.
 EXACT_ROWS = 10_000
 FEATURES = 512
-# With features, rows are permuted in about this many bins; single rows if there are no more.
-BINS = 4000
 # Rows that single columns are looked at with, at most.
 COLUMN_ROWS = 4000
 # Rows of each sample that the effect size looks at: all of few, a fifth of many.
@@ -69,8 +70,13 @@ def two_sample_test(
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution, by their MMD [G12].
 
+    Samples that outgrow memory (see :func:`muhat.open_rows`) are each read twice: for the rows that kernels
+    and features are chosen from, and for sums of features over bins of rows, which permutations move whole.
+    Beyond 20 000 rows in all the same is done in memory, with the same answer.
+
     Args:
-        x: rows of the first sample, (n, d): an array or frame; a vector is n points in one dimension.
+        x: rows of the first sample, (n, d): an array or frame; a vector is n points in one dimension; or rows
+            that are read in blocks (a path, a memory map, a Dask collection, :func:`muhat.open_rows`).
         y: rows of the second, (m, d), with the same columns.
         kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail and
             at that of the whole, and kernels of second moments, all at once; ``"median"``; ``"learn"``, by
@@ -83,7 +89,7 @@ def two_sample_test(
             unbiased one leaves them out. The wild bootstrap and gamma use the biased one.
         representation: how kernels are held: exact in blocks, or :class:`muhat.Fourier` or
             :class:`muhat.Nystrom` features, whose cost grows linearly with the rows. None takes exact
-            kernels up to 10 000 rows in all and 512 features beyond.
+            kernels up to 10 000 rows in all, and 512 features beyond and for rows that are read in blocks.
         length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
         random_state: seed.
 
@@ -96,27 +102,47 @@ def two_sample_test(
     permutations = check_count(permutations, "permutations", 19)
     if length is not None:
         check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
-    encoder, A, B = as_samples(x, y)
-    Z = np.concatenate([A, B])
-    refuse_constant(Z, "both samples")
     rng = as_generator(random_state)
+    streams = as_streams(x, y)
+    A: Any
+    B: Any
+    if streams is None:
+        encoder, A, B = as_samples(x, y)
+        n, m = len(A), len(B)
+        few_x, few_y = A[sample_indices(n)], B[sample_indices(m)]
+    else:
+        (A, B), encoder = streams, streamed_encoder(*streams)
+        refuse_unstreamed(method, representation)
+        (n, (few_x,)), (m, (few_y,)) = sample_rows(A, names=("x",)), sample_rows(B, names=("y",))
+        few_x, few_y = check_streamed(n, 2, "x", few_x), check_streamed(m, 2, "y", few_y)
+    some = pooled(few_x, few_y, n, m, rng)
+    refuse_constant(some, "both samples")
     if kernel is None and method == "gamma":
         kernel = "median"
-    kernels, weights = choose_kernels(kernel, Z, encoder, rng, "two-sample")
+    kernels, weights = choose_kernels(kernel, some, encoder, rng, "two-sample")
     if method == "gamma" and len(kernels) > 1:
         raise ValueError(
             'method="gamma" takes one kernel: pass kernel="median", "learn" or a kernel, or use '
             'method="permutation", which aggregates many.'
         )
-    kernels = represent(kernels, representation, Z, rng, given=isinstance(kernel, (Kernel, list, tuple)))
-    n, m = len(A), len(B)
+    given = representation is not None and isinstance(kernel, (Kernel, list, tuple))
+    if representation is None and (streams is not None or n + m > EXACT_ROWS):
+        representation = Fourier(FEATURES)
+    kernels = represent(kernels, representation, some, rng, given)
     featured = [k for k in kernels if isinstance(k, FeatureKernel)]
-    forms = None
+    forms, sums, centre = None, (), some.mean(axis=0)
     if method == "permutation" and len(featured) == len(kernels):
-        bins = Bins.draw(n, m, (n + m) // BINS, rng)
-        members = label_permutations(bins.first, bins.second, permutations, rng)
-        values = np.stack([binned_mmd(k, Z, bins, members, biased) for k in featured])
+        bins = Bins.draw(n, m, bin_size(n, m), rng)
+        members = label_permutations(*bins.counts, permutations, rng)
+        sums = tuple(
+            sample_sums(featured, S, bins, side, centre, name)
+            for side, (S, name) in enumerate(((A, "x"), (B, "y")))
+        )
+        both = zip(sums[0].bins, sums[1].bins, strict=True)
+        values = np.stack([binned_mmd(a, b, members, n, m, biased) for a, b in both])
     else:
+        assert streams is None
+        Z = np.concatenate([A, B])
         if method == "wild":
             length = max(memory_length(A), memory_length(B)) if length is None else float(length)
             V = _wild_vectors(n, m, permutations, length, rng)
@@ -139,7 +165,13 @@ def two_sample_test(
             best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
             series = fuse(scores, weights)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
-    effect = _ranking(kernels[best], A, B, rng)
+    effect = _ranking(kernels[best], few_x, few_y, rng)
+    embeddings = None
+    if sums and n + m > len(few_x) + len(few_y):  # the rows are not all kept
+        embeddings = tuple(
+            sample_embedding(featured[best], part.bins[best], part.moments, few, rows, centre, encoder)
+            for part, few, rows in zip(sums, (few_x, few_y), (n, m), strict=True)
+        )
     return TwoSampleResult(
         statistic=statistic,
         pvalue=pvalue,
@@ -149,24 +181,32 @@ def two_sample_test(
         kernels=tuple(kernels),
         best=best,
         mmd2=float(values[best, 0]),
-        x=A,
-        y=B,
+        x=few_x if sums else A,
+        y=few_y if sums else B,
         encoder=encoder,
         seed=int(rng.integers(2**32)),
+        rows=(n, m),
+        streamed_embeddings=embeddings,
     )
+
+
+def refuse_unstreamed(method: str, representation: Any) -> None:
+    """Raise for what rows that are read in blocks do not have: nulls but permutations, exact kernels."""
+    if method != "permutation":
+        raise ValueError(
+            f'method={method!r} needs all rows in memory: use method="permutation" for rows that are read in '
+            "blocks, or load them into an array."
+        )
+    streamed_representation(representation)
 
 
 def represent(
     kernels: list[Kernel], representation: Any, Z: np.ndarray, rng: np.random.Generator, given: bool
 ) -> list[Kernel]:
-    """The kernels as the representation holds them; None decides by the number of rows.
+    """The kernels as the representation holds them, made for rows ``Z``.
 
     A kernel of ours that has no Fourier features gets landmarks instead; one that was ``given`` is refused.
     """
-    if representation is None:
-        if len(Z) <= EXACT_ROWS:
-            return kernels
-        representation, given = Fourier(FEATURES), False
     representation = as_representation(representation)
     if isinstance(representation, Exact):
         return kernels
@@ -263,8 +303,10 @@ class TwoSampleResult(TestResult):
 
     Attributes:
         mmd2: the squared MMD with ``kernel``, biased or not as asked.
-        x, y: the samples as numbers.
+        x, y: the samples as numbers; with features, at most 20 000 rows of each, which stand for all in
+            ``effect_size``, ``columns()`` and ``plot()``.
         encoder: how tables became numbers.
+        rows: of each sample, whether kept or not.
     """
 
     mmd2: float = 0.0
@@ -272,10 +314,14 @@ class TwoSampleResult(TestResult):
     y: np.ndarray = field(default_factory=lambda: np.empty((0, 1)), repr=False)
     encoder: Encoder = field(default_factory=Encoder, repr=False)
     seed: int = field(default=0, repr=False)
+    rows: tuple[int, int] = (0, 0)
+    streamed_embeddings: tuple[Any, ...] | None = field(default=None, repr=False)
 
     @property
     def embeddings(self) -> tuple[Embedding, Embedding]:
-        """The embeddings of the two samples with ``kernel``."""
+        """The embeddings of the two samples with ``kernel``, of all their rows."""
+        if self.streamed_embeddings is not None:
+            return self.streamed_embeddings[0], self.streamed_embeddings[1]
         return embed(self.x, self.kernel), embed(self.y, self.kernel)
 
     def witness(self, points: Any) -> np.ndarray:
@@ -316,7 +362,7 @@ class TwoSampleResult(TestResult):
 
     @property
     def summary(self) -> str:
-        n, m = len(self.x), len(self.y)
+        n, m = self.rows
         found = "The samples differ" if self.pvalue <= 0.05 else "No difference was found"
         return (
             f"{found} ({n} and {m} rows; {self._how()}). Of two rows, one of each sample, the witness tells "

@@ -17,6 +17,7 @@ FILES = {
     TRAFFIC: datasets.traffic,
     "birmingham_parking.npz": datasets.parking,
     "uci_regression.npz": lambda: datasets.uci_regression("yacht"),
+    "ep_binary_classification.npz": lambda: datasets.uci_binary("fertility"),
 }
 
 
@@ -69,6 +70,28 @@ def test_splits_part_the_rows(name, shape):
     assert not np.array_equal(y_test, data.split(8)[3])
     with pytest.raises(ValueError, match="0 to 19, got 20"):
         data.split(20)
+
+
+@needs("ep_binary_classification.npz")
+@pytest.mark.parametrize(
+    ("name", "shape", "ones", "train"),
+    [
+        ("banknote", (1372, 4), 610, 201),
+        ("blood_transfusion", (748, 4), 178, 201),
+        ("fertility", (100, 9), 12, 50),
+        ("ionosphere", (351, 33), 126, 201),
+    ],
+)
+def test_tables_with_two_classes_have_their_splits(name, shape, ones, train):
+    data = datasets.uci_binary(name)
+    assert data.X.shape == shape
+    assert data.y.sum() == ones
+    assert set(data.y) == {0, 1}
+    assert data.train.sum() == train
+    # Both parts have both classes in about the same shares.
+    assert data.y[data.train].mean() == pytest.approx(data.y[~data.train].mean(), abs=0.05)
+    np.testing.assert_allclose(data.X.mean(axis=0), 0, atol=0.2)
+    np.testing.assert_allclose(data.X.std(axis=0), 1, atol=0.2)
 
 
 def test_an_unknown_table_is_refused():

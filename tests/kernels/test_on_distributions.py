@@ -167,3 +167,47 @@ def test_it_is_saved(tmp_path):
     kernel = mh.OnDistributions(mh.Student(0.4, power=0.5), mh.Gaussian([0.8, 1.0]))
     mh.save(kernel, tmp_path / "kernel")
     assert mh.load(tmp_path / "kernel") == kernel
+
+
+def test_a_location_splits_a_bag_into_its_mean_and_its_shape():
+    rng = np.random.default_rng(0)
+    weights = [rng.random(n) for n in (4, 7, 5)]
+    bags = mh.Bags([rng.normal(size=(n, 2)) + 3 * i for i, n in enumerate((4, 7, 5))], weights)
+    inner, unit = mh.Gaussian(0.8), np.array([2.0, 5.0])
+    kernel = mh.OnDistributions(mh.Cauchy(1.3), inner, location=unit)
+    means = np.array([bags.weights(i) @ part for i, part in enumerate(bags.parts)])
+    shapes = mh.Bags([part - m for part, m in zip(bags.parts, means, strict=True)], weights)
+    D2 = mh.OnDistributions(None, inner).mmd(shapes) ** 2
+    D2 = D2 + (((means[:, None] - means) / unit) ** 2).sum(axis=-1)
+    np.testing.assert_allclose(kernel(bags), 1 / (1 + D2 / 1.3**2), atol=1e-12)
+    np.testing.assert_allclose(kernel.mmd(bags), np.sqrt(D2), atol=1e-7)
+    np.testing.assert_allclose(kernel(bags, bags.select([2, 0])), kernel(bags)[:, [2, 0]], atol=1e-12)
+    np.testing.assert_allclose(kernel.diag(bags), 1)
+    moved = bags.shifted(np.array([4.0, -1.0]))
+    np.testing.assert_allclose(kernel(moved), kernel(bags), atol=1e-12)
+    assert abs(kernel(moved, bags) - kernel(bags)).max() > 0.1
+    free = mh.OnDistributions(mh.Cauchy(1.3), inner, location=np.inf)
+    np.testing.assert_allclose(free(moved, bags), free(bags), atol=1e-12)
+
+
+def test_a_location_of_gaussians_is_that_of_many_draws():
+    rng = np.random.default_rng(0)
+    known = mh.GaussianBags(rng.normal(size=(3, 1)), rng.uniform(0.3, 2, (3, 1)))
+    draws = mh.Bags(
+        [
+            m + np.sqrt(S[0]) * rng.standard_normal((4000, 1))
+            for m, S in zip(known.means, known.covs, strict=True)
+        ]
+    )
+    inner = 0.5 * mh.Gaussian(0.7) + 2.0 * mh.Gaussian(2.0)
+    kernel = mh.OnDistributions(mh.Gaussian(1.0), inner, location=1.5)
+    np.testing.assert_allclose(kernel(known), kernel(draws), atol=0.03)
+    np.testing.assert_allclose(kernel(known, draws), kernel(known), atol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("location", "message"), [(0.0, "must be a positive"), ([1.0, 2.0], "2 lengthscales")]
+)
+def test_a_location_that_is_none(location, message):
+    with pytest.raises(ValueError, match=message):
+        mh.OnDistributions(mh.Gaussian(1.0), mh.Gaussian(1.0), location)([np.ones((2, 1)), np.zeros((3, 1))])

@@ -22,7 +22,12 @@ def data(n, seed, sizes=(5, 40), d=1, noise=0.1):
     return bags, d * np.log(s) + noise * rng.standard_normal(n)
 
 
-@pytest.fixture(scope="module", params=[mh.Exact(), TWO_STAGE], ids=["exact", "two-stage"])
+LANDMARKS = (mh.Fourier(60), mh.Nystrom(30))
+
+
+@pytest.fixture(
+    scope="module", params=[mh.Exact(), TWO_STAGE, LANDMARKS], ids=["exact", "two-stage", "landmarks"]
+)
 def fitted(request):
     bags, y = data(60, 0)
     return mh.DistributionRegressor(representation=request.param, random_state=0).fit(bags, y), bags, y
@@ -36,6 +41,7 @@ def test_it_is_the_gaussian_process_of_its_kernel(fitted):
     else:
         Psi, Chi = model.features_.of(mh.Bags(bags)), model.features_.of(mh.Bags(new))
         K, C, diag = Psi @ Psi.T, Chi @ Psi.T, (Chi**2).sum(axis=1)
+        diag = diag + model.features_.missing(mh.Bags(new), Chi)
     noise = model._training_noise(mh.Bags(bags)) * model.scale_**2 + model.noise_**2
     S = model.amplitude_ * K + np.diag(noise)
     mean = model.offset_ + model.amplitude_ * C @ np.linalg.solve(S, y - model.offset_)
@@ -44,8 +50,8 @@ def test_it_is_the_gaussian_process_of_its_kernel(fitted):
     assert_allclose(got, mean, atol=1e-7)
     coef = model.unit_amplitude_**0.5 * model.weights_.mean
     spread = model.features_.spreads(mh.Bags(new), coef)
-    own = bag_noise(spread, model.typical_, mh.Bags(new).effective_sizes) * model.scale_**2
-    assert_allclose(std**2, variance + own + model.noise_**2, atol=1e-6)
+    own = bag_noise(spread, model.typical_, mh.Bags(new).effective_sizes) * model.share_ * model.scale_**2
+    assert_allclose((std / model.stretch_) ** 2, variance + own + model.noise_**2, atol=1e-6)
 
 
 def test_spreads_are_the_variance_of_the_slope(fitted):
@@ -178,6 +184,56 @@ def test_numbers_are_kept_and_words_are_learned():
     scores = free.selection_.path[:, 2]
     assert_allclose(free.selection_.log_likelihood, scores.max())
     assert len(set(scores)) > 3
+
+
+@pytest.mark.parametrize("representation", [mh.Exact(), TWO_STAGE], ids=["exact", "two-stage"])
+def test_what_depends_on_the_shape_is_learned_wherever_bags_are(representation):
+    """Without a place the same shapes elsewhere are the same; a kernel of bags as they are learns each."""
+    bags, y = data(60, 0, sizes=(20, 20))
+    rng = np.random.default_rng(0)
+    moved = [bag + 3 * rng.normal() for bag in bags]
+    new, truth = data(80, 1, sizes=(20, 20))
+    gone = [bag + 3 * rng.normal() for bag in new]
+    errors = [
+        np.std(
+            mh.DistributionRegressor(None, inner, representation, random_state=0).fit(moved, y).predict(gone)
+            - truth
+        )
+        for inner in (None, mh.Gaussian("scaled"))
+    ]
+    assert errors[0] < 0.25 < np.std(truth)
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_a_kernel_with_a_location_is_kept_and_its_parts_are_learned():
+    bags, y = data(40, 0, sizes=(10, 20))
+    kernel = mh.OnDistributions(mh.Cauchy(), mh.Gaussian("scaled"), location=2.0)
+    new, _ = data(5, 1)
+    found = []
+    for representation in (mh.Exact(), (mh.Fourier(2000), mh.Nystrom(40))):
+        model = mh.DistributionRegressor(kernel, representation=representation, random_state=0).fit(bags, y)
+        assert model.kernel_.location == 2.0
+        assert isinstance(model.kernel_.outer.lengthscale, float)
+        found.append(model.predict(new))
+    assert_allclose(found[1], found[0], atol=0.1)
+
+
+def test_bags_of_one_point_are_rows():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, 80)
+    model = mh.DistributionRegressor(random_state=0).fit([[[v]] for v in x], np.sin(2 * x))
+    new = np.linspace(-1.8, 1.8, 20)
+    mean, std = model.predict([[[v]] for v in new], return_std=True)
+    assert np.abs(mean - np.sin(2 * new)).max() < 0.1
+    assert np.isfinite(std).all()
+
+
+def test_an_iterator_of_other_columns_or_with_a_gap_names_the_bag():
+    bags, y = data(600, 0, sizes=(3, 5))
+    for bad, message in ((np.ones((2, 2)), "2 columns"), (np.full((2, 1), np.nan), "Bag 550 contains NaN")):
+        spoilt = [*bags[:550], bad, *bags[551:]]
+        with pytest.raises(ValueError, match=message):
+            mh.DistributionRegressor(representation=TWO_STAGE, random_state=0).fit(iter(spoilt), y)
 
 
 def test_few_are_exact_and_many_in_two_stages():

@@ -14,6 +14,12 @@ import numpy as np
 from muhat._array import Array
 
 
+def spectrum(H: Array, h: Array) -> tuple[Array, Array, Array]:
+    """Eigenvalues and eigenvectors of H (p, p), and h (p,) in their basis."""
+    values, V = np.linalg.eigh(H)
+    return np.maximum(values, 0.0), V, V.T @ h
+
+
 @dataclass(frozen=True)
 class LeastSquares:
     """The problem, decomposed once for all regularisers.
@@ -42,8 +48,7 @@ class LeastSquares:
         if a:
             H = H + a * self.numerator.T @ (self.weights[:, None] * self.numerator)
             base = base + a * h
-        values, V = np.linalg.eigh(H)
-        return np.maximum(values, 0.0), V, V.T @ (h - self.target * base)
+        return spectrum(H, h - self.target * base)
 
     @cached_property
     def _rotated(self) -> tuple[Array, Array]:

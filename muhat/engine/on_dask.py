@@ -1,0 +1,157 @@
+"""Passes over Dask collections: blocks stay where they are, only sums travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from muhat import _threads
+from muhat.engine.sources import ArrayRows, Rows, is_dask
+
+# Sums that are added by one task.
+FAN = 8
+
+
+class DaskRows(Rows):
+    """Rows of a Dask array, data frame or series; each chunk of rows is one block."""
+
+    def __init__(self, collection: Any, columns: Sequence[Any] | None = None) -> None:
+        self.frame = hasattr(collection, "divisions")
+        self.flat = collection.ndim == 1 or isinstance(columns, str)
+        if columns is not None:
+            columns = [columns] if isinstance(columns, str) else columns
+            collection = collection[list(columns)] if self.frame else collection[:, list(columns)]
+        if self.frame:
+            collection = collection.to_frame() if collection.ndim == 1 else collection
+            self.names = [str(c) for c in collection.columns]
+            width, lengths = len(self.names), None
+        else:
+            if collection.ndim not in (1, 2):
+                raise ValueError(
+                    f"A Dask array must be (n, d), but has shape {collection.shape}: reshape it."
+                )
+            collection = collection[:, None] if collection.ndim == 1 else collection
+            width = int(collection.shape[1])
+            collection = collection.rechunk({1: width})  # a block has whole rows
+            lengths = None if np.isnan(collection.shape[0]) else collection.chunks[0]
+        self.collection = collection
+        if lengths is None:
+            lengths = self._measure()
+        self.bounds = np.concatenate([[0], np.cumsum(lengths)]).astype(int)
+        self.shape = (int(self.bounds[-1]), width)
+
+    def _measure(self) -> Sequence[int]:
+        dask = _dask()
+        return dask.compute(*[dask.delayed(len)(block) for block in self.delayed()])
+
+    def delayed(self) -> list[Any]:
+        """The blocks, each (m, d), as tasks."""
+        parts = self.collection.to_delayed()
+        return list(parts if self.frame else parts.ravel())
+
+    def read(self, start: int, stop: int) -> np.ndarray:
+        if self.frame:
+            raise TypeError("A Dask data frame is read by its partitions.")
+        return np.asarray(self.collection[start:stop].compute())
+
+
+def reduce(work: Any, combine: Any, rows: tuple[Rows, ...], names: Sequence[str], size: int) -> Any:
+    """The pass of :func:`muhat.engine.reduce_rows` as a graph: one task a chunk, then a tree of sums.
+
+    A task whose worker dies is done again by another, from its chunk.
+    """
+    dask = _dask()
+    lead = next(r for r in rows if isinstance(r, DaskRows))
+    bounds: Any = lead.bounds
+    columns = [_aligned(r, lead, name) for r, name in zip(rows, names, strict=False)]
+    function, merge = dask.delayed(work, pure=False), dask.delayed(combine, pure=False)
+    todo = [
+        dask.delayed(_piece)(function, merge, int(bounds[k]), list(blocks), list(names), size)
+        for k, blocks in enumerate(zip(*columns, strict=True))
+        if bounds[k + 1] > bounds[k]
+    ]
+    if not todo:
+        raise ValueError(f"{names[0]} has no rows: give at least one.")
+    while len(todo) > 1:
+        todo = [dask.delayed(_merge)(merge, todo[i : i + FAN]) for i in range(0, len(todo), FAN)]
+    return dask.compute(todo[0])[0]
+
+
+def map_blocks(function: Callable[[np.ndarray], np.ndarray], source: DaskRows, name: str) -> Any:
+    """``function`` of the rows as a Dask array, made when it is asked for."""
+    import dask.array as da
+
+    dask = _dask()
+    bounds: Any = source.bounds
+    shape = function(np.zeros((1, source.shape[1]))).shape[1:]
+    run = dask.delayed(function, pure=False)
+    parts = [
+        da.from_delayed(
+            dask.delayed(_apply)(run, block, int(bounds[k]), name),
+            (int(bounds[k + 1] - bounds[k]), *shape),
+            float,
+        )
+        for k, block in enumerate(source.delayed())
+    ]
+    return da.concatenate(parts)
+
+
+def _aligned(source: Rows, lead: DaskRows, name: str) -> list[Any]:
+    """The blocks of a source, cut as those of ``lead``."""
+    dask = _dask()
+    bounds: Any = lead.bounds
+    if isinstance(source, DaskRows):
+        if np.array_equal(source.bounds, bounds):  # type: ignore[arg-type]
+            return source.delayed()
+        if source.frame:
+            raise ValueError(
+                f"{name} is a Dask data frame with other partitions than those it belongs to: take both from "
+                "one frame, or repartition it."
+            )
+        cut = DaskRows(source.collection.rechunk({0: tuple(int(m) for m in np.diff(bounds))}))
+        return cut.delayed()
+    if source.blocks() is not None:
+        raise TypeError(
+            f"{name} is a generator of blocks, and cannot be cut as a Dask collection is: give an array."
+        )
+    pieces = [(int(a), int(b)) for a, b in pairwise(bounds)]
+    if isinstance(source, ArrayRows) and isinstance(source.array, np.ndarray):
+        # Each task is sent its part, and not the whole array.
+        return [dask.delayed(source.read(a, b), pure=False) for a, b in pieces]
+    return [dask.delayed(_read, pure=False)(source, a, b) for a, b in pieces]
+
+
+def _dask() -> Any:
+    import dask
+
+    return dask
+
+
+def _read(source: Rows, start: int, stop: int) -> np.ndarray:
+    return source.read(start, stop)
+
+
+def _piece(work: Any, combine: Any, start: int, blocks: list[Any], names: list[str], size: int) -> Any:
+    from muhat.engine.passes import fold
+
+    # One thread: Dask has as many workers as it is meant to.
+    return _threads.alone(fold, work, combine, start, tuple(blocks), names, size)
+
+
+def _merge(combine: Any, parts: list[Any]) -> Any:
+    total = parts[0]
+    for part in parts[1:]:
+        total = combine(total, part)
+    return total
+
+
+def _apply(function: Any, block: Any, start: int, name: str) -> np.ndarray:
+    from muhat.engine.sources import checked
+
+    return _threads.alone(function, checked(block, name, start))
+
+
+__all__ = ["DaskRows", "is_dask", "map_blocks", "reduce"]

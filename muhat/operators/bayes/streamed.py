@@ -1,0 +1,136 @@
+"""Bayes' rules in features from passes over the pairs: nothing of the size of the rows is held.
+
+With features ψ of x and φ of z, γᵢ = t + φ(zᵢ)ᵀs and ``s = (Ĉ_ZZ + ηI)⁻¹(m_Π − t m_Z)``, the posterior
+expectation of functions F of z is ``ψ(x)ᵀ A Σᵢ (dᵢ/n) ψ(xᵢ)F(zᵢ)ᵀ``: for ``importance`` d = max(0, γ) and
+``A = (Ĉ_XX + λI)⁻¹``, for ``kbr_b`` d = γ and ``A = Ĉ_XX(Ĉ_XX² + δI)⁻¹``, where ``Ĉ_XX = Σᵢ (dᵢ/n) ψψᵀ``.
+Rules whose posterior lies on the prior's points regress features of x on z once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from muhat._array import Array
+from muhat._linalg import Cholesky, cholesky
+from muhat.engine import Rows, sum_rows
+from muhat.operators.bayes import deconditional, importance, kbr_a
+from muhat.operators.bayes.kbr_b import squared_solve
+from muhat.operators.bayes.pairs import NoOverlap
+from muhat.operators.deconditional import deconditional_weights
+
+
+@dataclass(frozen=True)
+class StreamedPairs:
+    """Pairs (x, z) that are read in blocks.
+
+    Attributes:
+        X, Z: where from.
+        kernel_x, kernel_z: with features.
+        reg_prior: η.
+        target: t, what the density ratio shrinks to.
+        functions: F, of rows of z (m, k) to (m, q).
+    """
+
+    X: Rows
+    Z: Rows
+    kernel_x: Any
+    kernel_z: Any
+    reg_prior: float
+    target: float
+    functions: Callable[[Array], Array]
+
+    @property
+    def width(self) -> int:
+        return self.kernel_x.size + self.kernel_z.size
+
+    @cached_property
+    def moments(self) -> tuple[Array, Array, Array, Array]:
+        """``Ĉ_ZZ`` (q, q), ``m_Z`` (q,), ``Ĉ_ZX`` (q, p) and ``E φFᵀ``: one pass, for every prior."""
+        kernel_x, kernel_z, functions = self.kernel_x, self.kernel_z, self.functions
+
+        def work(A: Array, B: Array) -> tuple[Array, ...]:
+            Phi = kernel_z.features(B)
+            Psi = kernel_x.features(A)
+            return Phi.T @ Phi, Phi.sum(axis=0), Phi.T @ Psi, Phi.T @ functions(B), np.array(len(B))
+
+        second, first, joint, known, n = sum_rows(work, self.X, self.Z, names=("X", "Z"), width=self.width)
+        return second / n, first / n, joint / n, known / n
+
+    @cached_property
+    def ridge(self) -> Cholesky:
+        """``Ĉ_ZZ + ηI``, factored."""
+        C = np.array(self.moments[0])
+        C[np.diag_indices(len(C))] += self.reg_prior
+        return cholesky(C, "Ĉ_ZZ + ηI", "Raise reg_prior.", overwrite=True)
+
+    def weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array]:
+        """``Ĉ_XX`` (p, p) and ``Ĉ_XF`` (p, q) with the prior's weights: one pass.
+
+        Args:
+            prior: m_Π (q,); None for the distribution of z in the pairs.
+            positive: whether γ is truncated at zero.
+        """
+        s = None if prior is None else self.ridge.solve(prior - self.target * self.moments[1])
+        kernel_x, kernel_z, functions, t = self.kernel_x, self.kernel_z, self.functions, self.target
+
+        def work(A: Array, B: Array) -> tuple[Array, ...]:
+            Psi, D = kernel_x.features(A), np.ones(len(B))
+            if s is not None:
+                D = t + kernel_z.features(B) @ s
+                D = np.maximum(D, 0.0) if positive else D
+            weighted = D[:, None] * Psi
+            return Psi.T @ weighted, weighted.T @ functions(B), np.array((D > 0).sum()), np.array(len(B))
+
+        second, cross, some, n = sum_rows(work, self.X, self.Z, names=("X", "Z"), width=self.width)
+        if not some:
+            raise NoOverlap(
+                "The prior has no mass near any z of the training pairs: its density ratio is positive at "
+                "none of them. Fit on pairs that cover the prior, or lower reg_prior."
+            )
+        return second / n, cross / n
+
+
+def posterior_values(
+    pairs: StreamedPairs, rule: ModuleType, prior: Array | None, psi: Array, reg: float
+) -> Array:
+    """Posterior expectations of F, (batch, q), given observations with features ``psi`` (p, batch).
+
+    For rules with weights on the prior's points the prior is the distribution of z in the pairs.
+    """
+    if rule is importance:
+        C, cross = pairs.weighted(prior, positive=True)
+        C[np.diag_indices(len(C))] += reg
+        return cholesky(C, "Ĉ_XX + λI", "Raise reg.", overwrite=True).solve(psi).T @ cross
+    if not rule.ON_PRIOR:
+        C, cross = pairs.weighted(pairs.moments[1] if prior is None else prior, positive=False)
+        return squared_solve(C, psi, reg).T @ cross
+    second, first, joint, known = pairs.moments
+    A = pairs.ridge.solve(joint)  # of the regression of ψ(x) on φ(z), (q, p)
+    if rule is kbr_a:
+        C, _ = pairs.weighted(first, positive=False)
+        b = squared_solve(C, psi, reg)
+    else:
+        assert rule is deconditional
+        evidence = A.T @ second @ A
+        evidence[np.diag_indices(len(evidence))] += reg
+        b = cholesky(evidence, "Ĉ_{X|Z} Ĉ_ZZ Ĉ_{X|Z}* + εI", "Raise reg.", overwrite=True).solve(psi)
+    return (A @ b).T @ known
+
+
+def prior_weights(
+    pairs: StreamedPairs, rule: ModuleType, features: Array, weights: Array, psi: Array, reg: float
+) -> Array:
+    """Weights (batch, m) on the prior's points, whose features of z are ``features`` (m, q)."""
+    A = pairs.ridge.solve(pairs.moments[2])
+    expected = features @ A  # of ψ(x) at each point of the prior, (m, p)
+    if rule is kbr_a:
+        C, _ = pairs.weighted(weights @ features, positive=False)
+        return (weights[:, None] * (expected @ squared_solve(C, psi, reg))).T
+    root = np.sqrt(np.maximum(weights, 0.0) * (weights.sum() / np.maximum(weights, 0.0).sum()))
+    return (root[:, None] * deconditional_weights(root[:, None] * expected, psi, reg)).T

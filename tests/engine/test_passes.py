@@ -1,0 +1,176 @@
+"""Sums, samples and functions of rows, whatever the rows are read from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from row_forms import FORMS, as_form
+
+from muhat.engine import (
+    Checkpoint,
+    CheckpointMismatch,
+    map_rows,
+    open_rows,
+    sample_indices,
+    sample_rows,
+    sum_rows,
+)
+from muhat.engine import checkpoint as checkpoints
+from muhat.engine.sample import row_keys
+
+TABLE = np.random.default_rng(0).normal(size=(2503, 3))
+X, Y = TABLE[:, :2], TABLE[:, 2]
+
+
+def moments(A, B):
+    return A.T @ A, A.T @ B, np.array(len(A))
+
+
+@pytest.mark.parametrize("form", FORMS)
+class TestForms:
+    def test_sums_are_those_in_memory(self, form, tmp_path):
+        sources = [open_rows(as_form(form, TABLE, tmp_path, c)) for c in (["c0", "c1"], ["c2"])]
+        second, cross, n = sum_rows(moments, *sources, width=1 << 14)  # blocks of 256 rows
+        assert n == len(X)
+        np.testing.assert_allclose(second, X.T @ X, rtol=1e-12)
+        np.testing.assert_allclose(cross[:, 0], X.T @ Y, rtol=1e-11)
+        assert [s.passes for s in sources] == [1, 1]
+
+    def test_sample_is_the_same_rows(self, form, tmp_path):
+        n, (part,) = sample_rows(open_rows(as_form(form, TABLE, tmp_path, ["c0", "c1"])), size=400)
+        assert n == len(X)
+        np.testing.assert_allclose(part, X[sample_indices(n, 400)], rtol=1e-15)
+
+    def test_a_function_of_rows(self, form, tmp_path):
+        out = map_rows(lambda A: A.sum(axis=1), open_rows(as_form(form, TABLE, tmp_path, ["c0", "c1"])))
+        np.testing.assert_allclose(np.asarray(out), X.sum(axis=1), rtol=1e-12)
+
+    def test_nan_is_found_and_named(self, form, tmp_path):
+        bad = TABLE.copy()
+        bad[1700, 1] = np.nan
+        source = open_rows(as_form(form, bad, tmp_path, ["c0", "c1"]))
+        with pytest.raises(ValueError, match="X contains NaN"):
+            sum_rows(lambda A: (A.sum(axis=0),), source)
+
+
+def test_keys_do_not_depend_on_the_cut():
+    whole = row_keys(0, 1000)
+    parts = [row_keys(a, b) for a, b in ((0, 7), (7, 333), (333, 1000))]
+    assert np.array_equal(np.concatenate(parts), whole)
+    assert abs(whole.mean() - 0.5) < 0.05
+    assert len(np.unique(whole)) == 1000
+
+
+def test_sample_is_even():
+    """Each row is as likely as any other to be drawn: the share from each tenth is a tenth."""
+    chosen = sample_indices(100_000, 20_000)
+    counts = np.histogram(chosen, 10, (0, 100_000))[0]
+    assert (np.abs(counts - 2000) < 5 * np.sqrt(2000 * 0.9)).all()
+    assert sample_indices(20_000, 20_000) == slice(None)
+
+
+def test_small_samples_are_all_rows():
+    n, (part,) = sample_rows(open_rows(X), size=5000)
+    assert n == len(X)
+    assert np.array_equal(part, X)
+
+
+def test_blocks_come_in_order():
+    """The sum of blocks in the order of their rows, to the bit, whoever is ready first."""
+    first, second = (sum_rows(moments, X, Y, width=1 << 14)[0] for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+def test_sources_of_different_lengths():
+    with pytest.raises(ValueError, match="X has 2503 rows but Y has 100"):
+        sum_rows(moments, X, Y[:100])
+    short = open_rows(lambda: iter([X[:100]]))
+    with pytest.raises(ValueError, match=r"more rows|rows but Y has|differ in length"):
+        sum_rows(moments, short, open_rows(lambda: iter([Y[:100], Y[100:]])))
+
+
+def test_a_generator_that_is_not_the_same_twice():
+    count = iter((3, 3, 2))
+    source = open_rows(lambda: (X[:50] for _ in range(next(count))))
+    sum_rows(lambda A: (A.sum(axis=0),), source)
+    with pytest.raises(ValueError, match="150 rows the first time and 100 now"):
+        sum_rows(lambda A: (A.sum(axis=0),), source)
+
+
+class TestOpening:
+    def test_no_file(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match=r"There is no .*none\.parquet"):
+            open_rows(tmp_path / "none.parquet")
+
+    def test_a_kind_that_is_not_read(self, tmp_path):
+        (tmp_path / "a.xlsx").touch()
+        with pytest.raises(ValueError, match=r"\.parquet, \.npy, \.csv and \.zarr"):
+            open_rows(tmp_path / "a.xlsx")
+
+    @pytest.mark.parametrize("form", ["parquet", "csv"])
+    def test_a_column_that_is_not_there(self, form, tmp_path):
+        as_form(form, TABLE, tmp_path, ["c0"])
+        with pytest.raises(ValueError, match=r"no column 'c9': it has c0, c1, c2"):
+            open_rows(tmp_path / f"table.{form}", ["c9"])
+
+    def test_text_is_refused(self, tmp_path):
+        import pandas as pd
+
+        pd.DataFrame({"a": [1.0, 2.0], "b": ["u", "v"]}).to_parquet(tmp_path / "t.parquet")
+        with pytest.raises(TypeError, match=r"Column 'b' of t\.parquet holds no numbers"):
+            sum_rows(lambda A: (A.sum(axis=0),), open_rows(tmp_path / "t.parquet"))
+
+    def test_nothing_that_can_be_read(self):
+        with pytest.raises(TypeError, match="source must be a path"):
+            open_rows(3.0)
+
+
+class TestCheckpoint:
+    @pytest.fixture(autouse=True)
+    def _at_once(self, monkeypatch):
+        monkeypatch.setattr(checkpoints, "EVERY", 0.0)
+
+    def test_goes_on_where_it_stopped(self, tmp_path):
+        """A pass that fails in its seventh block goes on from there, to the same bits."""
+        path, seen = tmp_path / "sums.npz", []
+
+        def work(A, fail=False):
+            seen.append(len(A))
+            if fail and len(seen) == 7:
+                raise KeyboardInterrupt
+            return (A.T @ A,)
+
+        def run(fail):
+            saved = Checkpoint(path, ["a fit"])
+            return sum_rows(lambda A: work(A, fail), open_rows(X), width=1 << 14, checkpoint=saved, label="s")
+
+        whole = sum_rows(lambda A: (A.T @ A,), open_rows(X), width=1 << 14)[0]
+        with pytest.raises(KeyboardInterrupt):
+            run(True)
+        before = Checkpoint(path, ["a fit"]).resume("s")[0]
+        assert 1 <= before <= 6
+        seen.clear()
+        again = run(False)[0]
+        assert len(seen) == 10 - before
+        assert np.array_equal(again, whole)
+
+    def test_finished_passes_are_not_made_again(self, tmp_path):
+        saved = Checkpoint(tmp_path / "s.npz", ["a fit"])
+        one = sum_rows(lambda A: (A.sum(axis=0),), open_rows(X), checkpoint=saved, label="s")[0]
+        later = Checkpoint(tmp_path / "s.npz", ["a fit"])
+        two = sum_rows(lambda A: 1 / 0, open_rows(X), checkpoint=later, label="s")[0]
+        assert np.array_equal(one, two)
+
+    def test_of_another_fit(self, tmp_path):
+        Checkpoint(tmp_path / "s.npz", ["a fit"]).store("s", 1, (np.zeros(1),))
+        with pytest.raises(CheckpointMismatch, match="other parameters or data"):
+            Checkpoint(tmp_path / "s.npz", ["another"])
+
+    def test_no_checkpoint_at_all(self, tmp_path):
+        (tmp_path / "s.npz").write_text("nothing")
+        with pytest.raises(CheckpointMismatch, match="no file of a fit"):
+            Checkpoint(tmp_path / "s.npz", ["a fit"])
+
+    def test_no_folder(self, tmp_path):
+        with pytest.raises(FileNotFoundError, match="no folder"):
+            Checkpoint(tmp_path / "none" / "s.npz", ["a fit"])

@@ -1,0 +1,234 @@
+"""The same call gives the same answer in memory, in blocks from disk and on Dask."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from row_forms import FORMS, as_form
+
+import muhat as mh
+from muhat.engine import SAMPLE, open_rows, sample
+from muhat.models import density_inputs, task_transformed_gp
+
+pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+RNG = np.random.default_rng(0)
+N = 400  # below what one lengthscale a column is learned from
+X = RNG.uniform(-2, 2, (N, 2))
+Y = np.sin(X[:, 0]) + 0.2 * RNG.normal(size=N)
+TABLE = np.column_stack([X, Y])
+AT = X[:5]
+REPRESENTATIONS = {"nystrom": mh.Nystrom(40), "fourier": mh.Fourier(40)}
+# Those that differ in how they are read; the rest is tested with sums.
+FEW = ("npy", "parquet", "generator", "dask array", "dask frame")
+
+
+@pytest.fixture(params=REPRESENTATIONS)
+def representation(request):
+    return REPRESENTATIONS[request.param]
+
+
+def pair(form, tmp_path, table=TABLE):
+    return as_form(form, table, tmp_path, ["c0", "c1"]), as_form(form, table, tmp_path, ["c2"])
+
+
+def close(a, b, tolerance=1e-8):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_embedding(form, tmp_path, representation):
+    mu = mh.embed(X, representation=representation)
+    nu = mh.embed(as_form(form, TABLE, tmp_path, ["c0", "c1"]), representation=representation)
+    close(mu(AT), nu(AT))
+    close(mu.norm(), nu.norm())
+    close(mu.mean(), nu.mean())
+    close(mu.cov(), nu.cov())
+    close(mu.herd(5, X[:50]), nu.herd(5, X[:50]))
+    close(mu.quantile([0.1, 0.5, 0.9]), nu.quantile([0.1, 0.5, 0.9]), 0.1)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_conditional_mean(form, tmp_path, representation):
+    model = mh.ConditionalMean(representation=representation)
+    here = model.fit(X, Y)
+    sources = [open_rows(s) for s in pair(form, tmp_path)]
+    there = mh.ConditionalMean(representation=representation).fit(*sources)
+    assert [s.passes for s in sources] == [2, 2]
+    assert there.reg_ == here.reg_
+    close(here.predict(AT), there.predict(AT))
+    close(here.at(AT)(Y[:3, None]), there.at(AT)(Y[:3, None]))
+    close(here.at(AT).mean(), there.at(AT).mean())
+    close(here.at(AT).cov(), there.at(AT).cov())
+    mu = mh.embed(X[:30], here.kernel_x_)
+    close(here.push(mu).mean(), there.push(mu).mean())
+    close(here.expect(np.cos, AT), there.expect(np.cos, AT))
+
+
+@pytest.mark.parametrize("form", FEW)
+def test_predictions_of_streams(form, tmp_path):
+    model = mh.ConditionalMean(representation=mh.Nystrom(40)).fit(*pair(form, tmp_path))
+    found = model.predict(as_form(form, TABLE, tmp_path, ["c0", "c1"]))
+    assert hasattr(found, "compute") == form.startswith("dask")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names seen in fit, none here
+        close(found, model.predict(X))
+
+
+@pytest.mark.parametrize("form", FEW)
+@pytest.mark.parametrize("method", ["kulsif", "rulsif"])
+def test_density_ratio(form, tmp_path, method):
+    half = {"numerator": X[:200] * 0.7, "denominator": X[200:]}
+    here = mh.DensityRatio(method).fit(*half.values())
+    sources = []
+    for name, part in half.items():
+        (tmp_path / name).mkdir()
+        sources.append(as_form(form, part, tmp_path / name, ["c0", "c1"]))
+    there = mh.DensityRatio(method).fit(*sources)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        close(here.predict(AT), there.predict(AT))
+
+
+@pytest.mark.filterwarnings("ignore:rule=")
+@pytest.mark.parametrize("form", ["npy", "dask frame"])
+@pytest.mark.parametrize("rule", ["importance", "kbr_a", "kbr_b", "deconditional"])
+@pytest.mark.parametrize("prior", [None, 0.6 * RNG.normal(size=(100, 1))], ids=["none", "samples"])
+def test_bayes_rules(form, tmp_path, representation, rule, prior):
+    rows = 300
+    regs = {"reg": 1e-3, "reg_prior": 1e-2, "kernel_x": mh.Gaussian(1.0), "kernel_z": mh.Gaussian(0.7)}
+    here = mh.KernelBayes(rule, representation=representation, **regs).fit(X[:rows], Y[:rows])
+    sources = [open_rows(s) for s in pair(form, tmp_path, TABLE[:rows])]
+    there = mh.KernelBayes(rule, representation=representation, **regs).fit(*sources)
+    a = here.posterior(AT, prior)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        b = there.posterior(AT, prior)
+    close(a.mean(), b.mean())
+    close(a.cov(), b.cov())
+    close(a.familiarity, b.familiarity)
+    assert sources[0].passes <= 3
+
+
+@pytest.mark.parametrize("form", FEW)
+@pytest.mark.parametrize("few", [False, True], ids=["all in the sample", "more than the sample"])
+def test_conditional_density(form, tmp_path, monkeypatch, few):
+    settings = {"kernel_x": mh.Gaussian(0.7), "reg_x": 1e-3, "reg_y": 0.01, "kernel_y": mh.Gaussian(0.15)}
+    model = mh.ConditionalDensity(representation=mh.Nystrom(40), calibration=0.2, size=128, **settings)
+    if few:
+        _sample_of(monkeypatch, 200)
+    here = model.fit(X, Y)
+    found = here.pdf(AT, Y[:4]), here.interval(AT)
+    there = model.fit(*pair(form, tmp_path))
+    assert (there.sums_ is not None) == few
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        close(found[0], there.pdf(AT, Y[:4]))
+        close(found[1], there.interval(AT))
+
+
+def _sample_of(monkeypatch, size):
+    """Choices from so many rows, as if there were many."""
+    monkeypatch.setattr(density_inputs, "SAMPLE", size)
+    for module in (density_inputs,):
+        monkeypatch.setattr(
+            module, "sample_rows", lambda *s, **o: sample.sample_rows(*s, **{"size": size, **o})
+        )
+        monkeypatch.setattr(module, "sample_indices", lambda n: sample.sample_indices(n, size))
+
+
+@pytest.mark.parametrize("form", ["npy", "dask array"])
+def test_sparse_gaussian_process(form, tmp_path, monkeypatch):
+    monkeypatch.setattr(task_transformed_gp, "sample_rows", partial(sample.sample_rows, size=100))
+    model = mh.TaskTransformedGP(mh.Gaussian(1.0), noise=0.2, optimize=False, inducing=X[:20])
+    here = [*model.fit_direct(X, Y).predict(AT, return_std=True), model.log_marginal_likelihood_]
+    there = model.fit_direct(*pair(form, tmp_path))
+    assert there.triangle_[1] == N
+    close(np.concatenate(here[:2]), np.concatenate(there.predict(AT, return_std=True)), 1e-7)
+    close(here[2], there.log_marginal_likelihood_)
+    # As in one piece in memory.
+    monkeypatch.undo()
+    whole = mh.TaskTransformedGP(mh.Gaussian(1.0), noise=0.2, optimize=False, inducing=X[:20])
+    close(whole.fit_direct(X, Y).predict(AT), here[0], 1e-6)
+
+
+def test_more_rows_than_the_sample():
+    """Beyond the sample, in memory and in blocks still make the same choices."""
+    rng = np.random.default_rng(1)
+    A = rng.uniform(-2, 2, (SAMPLE + 1000, 1))
+    B = np.cos(2 * A[:, 0]) + 0.1 * rng.normal(size=len(A))
+    model = mh.ConditionalMean(representation=mh.Nystrom(30), reg=1e-5)
+    here = model.fit(A, B).predict(A[:9])
+    close(here, model.fit(open_rows(A), open_rows(B)).predict(A[:9]))
+
+
+class TestPartialFit:
+    def test_equals_fit_on_all(self):
+        given = {"kernel_x": mh.Gaussian(1.0), "kernel_y": mh.Gaussian(0.7), "reg": 1e-4}
+        landmarks = mh.Nystrom(landmarks=X[:40]), mh.Nystrom(landmarks=Y[:30, None])
+        whole = mh.ConditionalMean(representation=landmarks, **given).fit(X, Y)
+        parts = mh.ConditionalMean(representation=landmarks, **given)
+        for rows in np.array_split(np.arange(N), 7):
+            parts.partial_fit(X[rows], Y[rows])
+        close(whole.predict(AT), parts.predict(AT))
+        close(whole.at(AT)(Y[:3, None]), parts.at(AT)(Y[:3, None]))
+        close(whole.at(AT).cov(), parts.at(AT).cov())
+
+    @pytest.mark.parametrize("representation", [None, mh.Nystrom(landmarks=X[:40])], ids=["exact", "nystrom"])
+    def test_bayes_rule(self, representation):
+        given = {"reg": 1e-3, "reg_prior": 1e-2, "kernel_x": mh.Gaussian(1.0), "kernel_z": mh.Gaussian(0.7)}
+        Z = X + 0.3 * RNG.normal(size=X.shape)
+        model = mh.KernelBayes(representation=representation, **given)
+        whole = model.fit(X, Z).posterior(AT, Z[:50]).weights
+        parts = mh.KernelBayes(representation=representation, **given)
+        for rows in np.array_split(np.arange(N), 3):
+            found = parts.partial_fit(X[rows], Z[rows]).posterior(AT, Z[:50])
+        close(found.weights, whole)
+        with pytest.raises(ValueError, match="3 rows but Z has 2"):
+            parts.partial_fit(X[:3], Z[:2])
+
+    def test_later_rows_must_fit(self):
+        model = mh.ConditionalMean(representation=mh.Nystrom(20)).partial_fit(X[:100], Y[:100])
+        with pytest.raises(ValueError, match="expecting 2 features"):
+            model.partial_fit(X[:100, :1], Y[:100])
+        with pytest.raises(ValueError, match="Y has 2 columns"):
+            model.partial_fit(X[:100], X[:100])
+
+
+class TestRefusals:
+    def test_exact(self):
+        with pytest.raises(ValueError, match=r"representation is exact, .* mh\.Nystrom"):
+            mh.ConditionalMean(representation=mh.Exact()).fit(open_rows(X), open_rows(Y))
+
+    def test_a_frame_beside_a_stream(self):
+        import pandas as pd
+
+        with pytest.raises(TypeError, match=r"Y is a table in memory .* Y\.to_numpy"):
+            mh.ConditionalMean().fit(open_rows(X), pd.DataFrame({"y": Y}))
+
+    def test_other_columns(self, tmp_path):
+        model = mh.ConditionalMean(representation=mh.Nystrom(20)).fit(*pair("parquet", tmp_path))
+        with pytest.raises(ValueError, match="open the same columns"):
+            model.predict(open_rows(tmp_path / "table.parquet", ["c1", "c0"]))
+
+    def test_joint_embedding(self):
+        model = mh.ConditionalMean(representation=mh.Nystrom(20)).fit(open_rows(X), open_rows(Y))
+        with pytest.raises(ValueError, match="not kept"):
+            model.chain(mh.embed(X[:5], model.kernel_x_))
+
+    def test_weights_of_an_embedding(self):
+        with pytest.raises(ValueError, match="weights and shrink need all rows in memory"):
+            mh.embed(open_rows(X), weights=np.ones(N))
+
+
+def test_saved_and_loaded(tmp_path):
+    model = mh.ConditionalMean(representation=mh.Nystrom(20)).fit(open_rows(X), open_rows(Y))
+    mh.save(model, tmp_path / "m.mh")
+    again = mh.load(tmp_path / "m.mh")
+    close(model.predict(AT), again.predict(AT), 1e-12)
+    with pytest.raises(ValueError, match="not kept"):
+        again.expect(np.cos, AT)
+    mh.save(model.at(AT), tmp_path / "e.mh")
+    close(mh.load(tmp_path / "e.mh").cov(), model.at(AT).cov(), 1e-12)

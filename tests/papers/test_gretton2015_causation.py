@@ -1,0 +1,46 @@
+"""Scores of directions."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.metrics import roc_auc_score
+
+from muhat.datasets.causation import SIMULATED, TUEBINGEN, CausalPairs
+from papers.gretton2015.causation import auc, decision_rate, run, shortened
+
+
+def test_auc_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    values, labels = rng.standard_normal(50).round(1), rng.choice([-1, 1], 50)
+    assert_allclose(auc(values, labels), roc_auc_score(labels, values))
+
+
+def test_decisions_by_hand():
+    margins, weights = np.array([0.1, -3.0, 2.0, 5.0]), np.array([0.5, 1.0, 0.5, 2.0])
+    decided, accuracy = decision_rate(margins, weights)  # order: 5, −3, 2, 0.1
+    assert_allclose(decided, [0.5, 0.75, 0.875, 1.0])
+    assert_allclose(accuracy, [1.0, 2 / 3, 2.5 / 3.5, 0.75])
+
+
+def test_shortened_pairs_keep_their_rows_together():
+    pairs = [np.stack([np.arange(n), 2 * np.arange(n)], axis=1) for n in (5, 50)]
+    data = CausalPairs(pairs, np.ones(2), np.ones(2), np.arange(2), [("a", "b")] * 2)
+    few = shortened(data, 10)
+    assert [len(p) for p in few.pairs] == [5, 10]
+    assert all((p[:, 1] == 2 * p[:, 0]).all() and len(np.unique(p[:, 0])) == len(p) for p in few.pairs)
+    assert shortened(data, None) is data
+
+
+@pytest.mark.slow
+def test_the_experiment_leaves_its_files(tmp_path):
+    folder = Path(os.environ.get("MUHAT_DATA") or "nowhere")
+    if not all((folder / file).is_file() for file in (TUEBINGEN, SIMULATED)):
+        pytest.skip(f"no {TUEBINGEN} and {SIMULATED} in MUHAT_DATA")
+    rows = run(tmp_path, 300)
+    assert [row["univariate"] for row in rows] == [77, 102, 100, 100, 100, 100]
+    assert all(row["AUC"] > 0.8 for row in rows[2:])  # the simulated ones
+    files = {path.name for path in tmp_path.iterdir()}
+    assert files == {"causation.csv", "causation_pairs.csv", "causation_decisions.csv", "causation.png"}
