@@ -31,8 +31,6 @@ from muhat.operators.deconditional import Sums, Transformation, printed_log_like
 REACH = {"lengthscale": (0.02, 10.0), "other": (1e-4, 1e4), "noise": (1e-3, 3.0)}
 # Standard deviation of the logarithm of an amplitude, before z is seen, where there are two of them.
 AMPLITUDE_SD = 1.0
-# ℓ over k where x and y are the same: with hardly any regularisation f is its own conditional mean.
-TIED = 1e8
 # Inducing points may leave the box of the data by this share of its width.
 ROOM = 0.1
 # Multiples of the lengthscales of x and of y, and of the noise, from which the search may start.
@@ -48,6 +46,15 @@ _COMPILED: dict[tuple[Any, ...], tuple[Callable[..., Any], ...]] = {}
 MOST_COMPILED = 16
 
 
+def tie(m: int) -> float:
+    """ℓ over k where x and y are the same, so that f is its own conditional mean.
+
+    ``(L + σ²I)⁻¹`` must not shrink any direction that m observations tell of: those with eigenvalues of k
+    above σ²/m. It shrinks those below σ²/m².
+    """
+    return float(m) ** 2
+
+
 @dataclass(frozen=True)
 class TaskProblem:
     """Observations, and the family of models among which one is sought for them.
@@ -58,7 +65,7 @@ class TaskProblem:
 
     Attributes:
         x, y: parameters of the kernels; y is None where M is given, or where x = y are inducing points and ℓ
-            is ``TIED`` times k.
+            is ``ratio`` times k.
         base: logarithms of all parameters, with the noise last, at v = 0.
         free: which of them are free.
         full: whether g has a posterior of its own.
@@ -69,6 +76,7 @@ class TaskProblem:
         units: standard deviations of the columns of Y_task, in which inducing points move.
         move: whether they do.
         seed: of random features.
+        ratio: ℓ over k where these are tied, as from :func:`tie`.
     """
 
     x: Parameters
@@ -82,6 +90,7 @@ class TaskProblem:
     units: np.ndarray | None = None
     move: bool = True
     seed: int = 0
+    ratio: float = 1e4
 
     @property
     def by_features(self) -> bool:
@@ -115,7 +124,7 @@ class TaskProblem:
         """Both kernels and the noise variance at the logarithms ``theta``."""
         p = len(self.x.labels)
         kernel_x = self.x.at(theta[:p])
-        kernel_y = TIED * kernel_x if self.tied else None if self.y is None else self.y.at(theta[p:-1])
+        kernel_y = self.ratio * kernel_x if self.tied else None if self.y is None else self.y.at(theta[p:-1])
         return kernel_x, kernel_y, namespace(theta).exp(2 * theta[-1])
 
     def inducing(self, v: np.ndarray) -> np.ndarray | None:

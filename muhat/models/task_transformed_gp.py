@@ -29,12 +29,12 @@ from muhat.kernels.default import default_kernel, resolve_kernel
 from muhat.learning.leave_one_out import stretch
 from muhat.learning.sample_task import SampledTask, sample_task
 from muhat.learning.task_transformed import (
-    TIED,
     LearnedTask,
     TaskProblem,
     amplitude,
     feature_kernel,
     maximise_task,
+    tie,
 )
 from muhat.models.base import Estimator, paired_sources
 from muhat.models.task_inputs import (
@@ -92,7 +92,7 @@ class TaskTransformedGP(Estimator):
             averaged, so that its spread has that of the parameters, too. It evaluates the likelihood some
             ten thousand times: for hundreds of rows. Inducing points stay at the maximum.
         inducing: for :meth:`fit_direct`, number of points that stand for all of the data, or where they
-            start; they are learned with the rest [HR19, §8.2]. Inference is then ``"map"``, and ℓ is 10⁸ k
+            start; they are learned with the rest [HR19, §8.2]. Inference is then ``"map"``, and ℓ is m² k
             unless it is given: f is its own conditional mean.
         representation: how both Grams are held, e.g. ``mh.Nystrom(300)``, or a pair for x and y; exact by
             default.
@@ -303,7 +303,7 @@ class TaskTransformedGP(Estimator):
                 self.kernel_x_ = self._kernel(self.kernel_x, inputs, self.encoder_x_, "kernel_x", scale**2)
             self.kernel_y_ = self._kernel(self.kernel_y, inputs, self.encoder_y_, "kernel_y", scale**2)
             if self.inducing_ is not None and self.kernel_y is None:
-                self.kernel_y_ = TIED * self.kernel_x_
+                self.kernel_y_ = tie(len(z)) * self.kernel_x_
         exact = isinstance(self._representations()[0], Exact)
         check_memory(len(self.X_), len(z), exact, self.full_)
         self.noise_ = self.noise if self.noise is not None else scale * (1.0 if self._learns else NOISE)
@@ -382,6 +382,7 @@ class TaskTransformedGP(Estimator):
             units,
             move,
             self.seed_,  # type: ignore[arg-type]
+            tie(len(self.z_)),
         )
 
     def _maximise(self, rng: np.random.Generator) -> None:

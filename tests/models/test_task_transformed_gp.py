@@ -255,7 +255,7 @@ class TestSparse:
         points = np.linspace(-2, 2, 7)[:, None]
         given = {"kernel_x": 1.0 * mh.Gaussian(0.7), "noise": 0.3, "optimize": False}
         model = mh.TaskTransformedGP(**given, inducing=points).fit_direct(x, z)
-        pairs = mh.TaskTransformedGP(**given, kernel_y=1e8 * given["kernel_x"], inference="map")
+        pairs = mh.TaskTransformedGP(**given, kernel_y=len(z) ** 2 * given["kernel_x"], inference="map")
         pairs.fit(points, points, x, z)
         assert_allclose(model.predict(QUERY), pairs.predict(QUERY), atol=1e-10)
         assert_allclose(model.log_marginal_likelihood_, pairs.log_marginal_likelihood_)
@@ -273,9 +273,8 @@ class TestSparse:
         model = mh.TaskTransformedGP(inducing=12, starts=1).fit_direct(x, z)
         grid = np.linspace(-2.8, 2.8, 60)
         mean, std = model.predict(grid, return_std=True)
-        assert (
-            np.sqrt(np.mean((mean - np.sin(2 * grid)) ** 2)) < 0.06
-        )  # nothing learned would give .7
+        assert np.sqrt(np.mean((mean - np.sin(2 * grid)) ** 2)) < 0.08
+        assert model.triangle_[1] == 2000
         curve = model.predict_task(grid, return_std=True)[1]
         assert curve.mean() < 0.05
         assert std.mean() > curve.mean()
