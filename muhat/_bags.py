@@ -79,7 +79,8 @@ class Bags:
         Args:
             table: one row a point.
             group: the column that says which bag a row belongs to; bags are in its sorted order.
-            columns: of the points; all numeric ones but ``group`` and ``weights`` by default.
+            columns: of the points; all numeric ones but ``group`` and ``weights`` by default. A numeric
+                target is in the table like any other column: name the columns, without it.
             weights: a column of weights, or None.
         """
         names = _column_names(table)
@@ -311,7 +312,7 @@ def batches_of(bags: Any, rows: int, dimension: int | None = None) -> Iterator[A
         yield from as_bags(bags, dimension).batches(rows)
         return
     held: list[np.ndarray] = []
-    first = count = 0
+    i, first, count = -1, 0, 0
     for i, bag in enumerate(bags):
         held.append(_points(bag, i))
         count += len(held[-1])
@@ -320,6 +321,8 @@ def batches_of(bags: Any, rows: int, dimension: int | None = None) -> Iterator[A
             held, first, count = [], i + 1, 0
     if held:
         yield as_bags(Bags(held, labels=range(first, first + len(held))), dimension)
+    elif i < 0:
+        raise ValueError("bags is an iterator without bags: is it used up? Pass it anew.")
 
 
 def target_of(table: Any, group: str, target: str) -> np.ndarray:
@@ -411,7 +414,14 @@ def _groups(column: Any, name: str) -> tuple[list[Any], list[np.ndarray]]:
         raise ValueError(
             f"Column {name!r} is missing at row {missing[0]} ({len(missing)} in all): drop these."
         )
-    labels, inverse = np.unique(values.astype(str) if values.dtype == object else values, return_inverse=True)
+    texts = values.astype(str) if values.dtype == object else values
+    labels, inverse = np.unique(texts, return_inverse=True)
+    if values.dtype == object and len(set(values.tolist())) > len(labels):  # 1 and "1"
+        kinds = sorted({type(v).__name__ for v in values.tolist()})
+        raise ValueError(
+            f"Column {name!r} holds different values with the same name, of types {kinds}: make it text or "
+            "numbers throughout."
+        )
     order = np.argsort(inverse, kind="stable")
     return labels.tolist(), np.split(order, np.cumsum(np.bincount(inverse))[:-1])
 

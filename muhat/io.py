@@ -76,6 +76,7 @@ from muhat.models import (
     TaskTransformedGP,
 )
 from muhat.models.density_ratio import RatioChoice
+from muhat.models.posterior import MomentPosterior
 from muhat.operators.bags import Landmarks, TwoStage, Weights
 from muhat.operators.conditional import Groups
 from muhat.operators.density import DensitySums
@@ -126,6 +127,7 @@ _OTHERS = (
     LowRankGram,
     MessageOperator,
     MomentEmbedding,
+    MomentPosterior,
     Moments,
     MethodChoice,
     Mixture,

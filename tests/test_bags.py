@@ -74,6 +74,12 @@ def test_an_iterator_is_never_held_whole():
         (lambda: mh.Bags([[[1.0]]], weights=[[1.0], [1.0]]), "weights has 2 entries for 1 bags"),
         (lambda: mh.Bags(np.ones((3, 2))), r"one array \(bags, points, d\)"),
         (lambda: mh.Bags.from_table(TABLE, "nowhere"), "no column 'nowhere'; it has"),
+        (
+            lambda: mh.Bags.from_table(
+                {**TABLE, "region": np.array([1, "1", *"abcd"], dtype=object)}, "region"
+            ),
+            "same name, of types .'int', 'str'.",
+        ),
         (lambda: mh.Bags.from_table({**TABLE, "region": [None, *"aabbc"]}, "region"), "missing at row 0"),
         (lambda: target_of({**TABLE, "target": range(6)}, "region", "target"), "Group 'a' has 2 values"),
         (lambda: mh.GaussianBags(np.zeros((2, 1)), [[1.0], [0.0]]), "Bag 1 has no covariance"),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 FEWEST = 10  # groups
+# What is said of a group, beside its name.
+SAID = ("rows", "predicted", "probability", "sd", "low", "high", "truth")
 Progress = Callable[[str, int, int], None]
 
 
@@ -80,8 +82,12 @@ def regress(
             check_output(predictions)
             if predictions.resolve() in [file.resolve() for file in inputs]:
                 raise BadUsage(f"--predictions {str(predictions)!r} is a file of data: write elsewhere.")
+            if report is not None and predictions.resolve() == report.resolve():
+                raise BadUsage(f"--predictions and --report are both {str(report)!r}: give them two names.")
         table = read_table(data)
         (by,), (what,) = pick([group], table.columns, "--group"), pick([target], table.columns, "--target")
+        if by in SAID:
+            raise BadUsage(f"--group {by!r} is a column of what is written of each group: rename it.")
         named = pick([weights], table.columns, "--weights") if weights else []
         taken = [by, what, *named]
         if len(set(taken)) < len(taken):

@@ -82,6 +82,16 @@ class MomentEmbedding(Embedding):
 
     __rmul__ = __mul__
 
+    def _combine(self, other: Embedding, sign: float) -> Embedding:
+        alike = isinstance(other, MomentEmbedding) and np.array_equal(self.centre, other.centre)
+        if not alike or not isinstance(other, MomentEmbedding):
+            return super()._combine(other, sign)
+        self._check_same_space(other)
+        kernel: Any = self.kernel
+        moments: Any = tuple(a + sign * b for a, b in zip(self.moments, other.moments, strict=True))
+        theta = self._coefficients + sign * other._coefficients
+        return MomentEmbedding(kernel, self.points, theta, moments, self.centre, self.encoder)
+
     def normalize(self) -> Embedding:
         mass = np.asarray(self.moments[0])
         if np.abs(mass).min() < 1e-12:
@@ -135,9 +145,10 @@ def embed_rows(
     features = represent.fit(features, part, as_generator(random_state))
     centre = part.mean(axis=0)
 
-    def work(A: Array) -> tuple[Array, Array]:
-        return features.features(A).sum(axis=0), moment_functions(A, centre).sum(axis=0)
+    def work(A: Array) -> tuple[Array, Array, Array]:
+        Z = A - centre
+        return features.features(A).sum(axis=0), Z.sum(axis=0), Z.T @ Z
 
-    theta, values = sum_rows(work, source, width=features.size)
-    moments = split_moments(values / n, part.shape[1])
+    theta, first, second = sum_rows(work, source, width=features.size)
+    moments = (np.array(1.0), first / n, second / n)
     return MomentEmbedding(features, part[:POINTS], theta / n, moments, centre, encoder)

@@ -6,9 +6,9 @@ one pass over the rows of one or several sources, :func:`map_rows` applies a fun
 memory map, a file, a generator or a Dask collection, changes where the work is done and nothing else.
 """
 
-from muhat.engine.checkpoint import Checkpoint, CheckpointMismatch
+from muhat.engine.checkpoint import Checkpoint, CheckpointMismatch, digest
 from muhat.engine.passes import map_rows, reduce_rows, sum_rows
-from muhat.engine.sample import SAMPLE, sample_indices, sample_rows
+from muhat.engine.sample import SAMPLE, sample_indices, sample_numbered, sample_rows
 from muhat.engine.sources import Rows, as_source, open_rows
 
 __all__ = [
@@ -17,10 +17,12 @@ __all__ = [
     "CheckpointMismatch",
     "Rows",
     "as_source",
+    "digest",
     "map_rows",
     "open_rows",
     "reduce_rows",
     "sample_indices",
+    "sample_numbered",
     "sample_rows",
     "sum_rows",
 ]

@@ -18,6 +18,17 @@ from muhat._files import whole_file
 EVERY = 10.0
 
 
+def digest(*things: Any) -> str:
+    """A short name for arrays, kernels and numbers."""
+    out = hashlib.sha256()
+    for thing in things:
+        leaves = thing.leaves() if hasattr(thing, "leaves") else []
+        out.update(repr(type(thing) if isinstance(thing, np.ndarray) else thing).encode())
+        for array in [thing, *leaves] if isinstance(thing, np.ndarray) else leaves:
+            out.update(np.ascontiguousarray(array).tobytes())
+    return out.hexdigest()[:16]
+
+
 class CheckpointMismatch(ValueError):
     """A checkpoint is of another fit than the one asked for."""
 
@@ -76,8 +87,8 @@ class Checkpoint:
             ) from None
         if key != self.key:
             raise CheckpointMismatch(
-                f"checkpoint {str(self.path)!r} was begun by a fit with other parameters or data: call with "
-                "those to go on, or give the path of a new file."
+                f"checkpoint {str(self.path)!r} was begun by a fit with other parameters or columns: call "
+                "with those to go on, or give the path of a new file."
             )
         for label in {name.split("|")[0] for name in arrays}:
             count = sum(name.startswith(f"{label}|") for name in arrays) - 1

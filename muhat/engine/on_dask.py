@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from muhat import _threads
-from muhat.engine.sources import ArrayRows, Rows, is_dask
+from muhat.engine.sources import ArrayRows, Rows
 
 # Sums that are added by one task.
 FAN = 8
@@ -18,11 +18,10 @@ FAN = 8
 class DaskRows(Rows):
     """Rows of a Dask array, data frame or series; each chunk of rows is one block."""
 
-    def __init__(self, collection: Any, columns: Sequence[Any] | None = None) -> None:
+    def __init__(self, collection: Any, columns: Sequence[Any] | None = None, flat: bool = False) -> None:
         self.frame = hasattr(collection, "divisions")
-        self.flat = collection.ndim == 1 or isinstance(columns, str)
+        self.flat = flat or collection.ndim == 1
         if columns is not None:
-            columns = [columns] if isinstance(columns, str) else columns
             collection = collection[list(columns)] if self.frame else collection[:, list(columns)]
         if self.frame:
             collection = collection.to_frame() if collection.ndim == 1 else collection
@@ -154,4 +153,4 @@ def _apply(function: Any, block: Any, start: int, name: str) -> np.ndarray:
     return _threads.alone(function, checked(block, name, start))
 
 
-__all__ = ["DaskRows", "is_dask", "map_blocks", "reduce"]
+__all__ = ["DaskRows", "map_blocks", "reduce"]

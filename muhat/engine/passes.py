@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from muhat import _threads
-from muhat.engine.checkpoint import Checkpoint
+from muhat.engine.checkpoint import Checkpoint, digest
 from muhat.engine.sources import ArrayRows, Rows, checked
 
 State = tuple[np.ndarray, ...]
@@ -45,7 +45,7 @@ def reduce_rows(
     """
     rows = tuple(s if isinstance(s, Rows) else ArrayRows(s) for s in sources)
     check_lengths(rows, names)
-    size = max(FEWEST_ROWS, BLOCK_ELEMENTS // max(1, width))
+    size = _block_rows(rows, width)
     for source in rows:
         source.passes += 1
     from muhat.engine import on_dask
@@ -56,6 +56,8 @@ def reduce_rows(
     def piece(task: Any) -> State:
         return fold(work, combine, *task, names=names, size=size)
 
+    if checkpoint is not None:  # of these rows: others begin anew
+        label = f"{label} {_mark(rows, size, names)}"
     first, total = (0, None) if checkpoint is None else checkpoint.resume(label)
     for k, part in enumerate(_threads.in_order(piece, _tasks(rows, size, first, names)), first):
         total = part if total is None else combine(total, part)
@@ -82,7 +84,7 @@ def map_rows(
 
     if isinstance(source, on_dask.DaskRows):
         return on_dask.map_blocks(function, source, name)
-    size = max(FEWEST_ROWS, BLOCK_ELEMENTS // max(1, width))
+    size = _block_rows((source,), width)
 
     def piece(task: Any) -> np.ndarray:
         start, blocks = task
@@ -92,6 +94,17 @@ def map_rows(
 
     source.passes += 1
     return np.concatenate(list(_threads.in_order(piece, _tasks((source,), size, 0, (name,)))))
+
+
+def _block_rows(rows: tuple[Rows, ...], width: int) -> int:
+    """Rows of one block, by the numbers that a row has and that are made of it."""
+    return max(FEWEST_ROWS, BLOCK_ELEMENTS // max(width, sum(r.shape[1] for r in rows)))
+
+
+def _mark(rows: tuple[Rows, ...], size: int, names: Sequence[str]) -> str:
+    """What tells these rows from others: the first block of each."""
+    start, blocks = next(_tasks(rows, size, 0, names))
+    return digest(*_read(blocks, start, names))
 
 
 class _On:
@@ -158,8 +171,8 @@ class _Read:
 
 def _stream(rows: Any, streams: Any, first: int, names: Sequence[str]) -> Iterator[tuple[int, Any]]:
     lead = next(s for s in streams if s is not None)
-    start = 0
-    for k, block in enumerate(lead):
+    start, k = 0, 0
+    for block in lead:
         stop = start + len(block)
         parts = []
         for source, stream in zip(rows, streams, strict=True):
@@ -169,8 +182,10 @@ def _stream(rows: Any, streams: Any, first: int, names: Sequence[str]) -> Iterat
                 parts.append(_Read(source, start, stop))
             else:
                 parts.append(next(stream, block[:0]))
-        if k >= first and len(block):
-            yield start, tuple(parts)
+        if len(block):
+            if k >= first:
+                yield start, tuple(parts)
+            k += 1
         start = stop
     for stream, name in zip(streams, names, strict=False):
         if stream is not None and stream is not lead and next(stream, None) is not None:

@@ -40,12 +40,24 @@ def sample_rows(
     Every row has a key by its number, and those with the least keys stay: whoever reads which block, in
     whatever order, the sample is that of :func:`sample_indices`.
     """
+    n, _, blocks = sample_numbered(*sources, size=size, names=names, checkpoint=checkpoint, label=label)
+    return n, blocks
+
+
+def sample_numbered(
+    *sources: Any,
+    size: int = SAMPLE,
+    names: Any = ("X", "Y"),
+    checkpoint: Checkpoint | None = None,
+    label: str = "sample",
+) -> tuple[int, np.ndarray, tuple[np.ndarray, ...]]:
+    """As :func:`sample_rows`, with the numbers of the rows that were drawn."""
     work, combine = _Keep(size), _Least(size)
     n, _, index, *blocks = reduce_rows(
         work, combine, *sources, names=names, checkpoint=checkpoint, label=label
     )
     order = np.argsort(index)
-    return int(n), tuple(b[order] for b in blocks)
+    return int(n), index[order], tuple(b[order] for b in blocks)
 
 
 class _Keep:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from numbers import Integral
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -49,10 +52,10 @@ class Rows:
 class ArrayRows(Rows):
     """Rows of anything that can be sliced: an array in memory or mapped from disk, a Zarr array."""
 
-    def __init__(self, array: Any, columns: Sequence[int] | None = None) -> None:
+    def __init__(self, array: Any, columns: Sequence[Any] | None = None, flat: bool = False) -> None:
         if array.ndim not in (1, 2):
             raise ValueError(f"An array of rows must be 2-dimensional, (n, d), but has shape {array.shape}.")
-        self.flat = array.ndim == 1 or isinstance(columns, int)
+        self.flat = flat or array.ndim == 1
         self.array, self.picked = array, None if columns is None else _indices(columns, array.shape)
         width = 1 if array.ndim == 1 else array.shape[1] if self.picked is None else len(self.picked)
         self.shape = (int(array.shape[0]), int(width))
@@ -70,8 +73,8 @@ class ArrayRows(Rows):
 class ParquetRows(Rows):
     """Rows of a Parquet file, by its row groups."""
 
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
-        self.flat = isinstance(columns, str)
+    def __init__(self, path: Path, columns: Sequence[Any] | None = None, flat: bool = False) -> None:
+        self.flat = flat
         file = _parquet().ParquetFile(path)
         known = file.schema_arrow.names
         self.path, self.names = path, list(known) if columns is None else _named(columns, known, path)
@@ -94,6 +97,11 @@ class StreamRows(Rows):
 
     def __init__(self, make: Callable[[], Any], names: list[str] | None = None, flat: bool = False) -> None:
         self.make, self.names = make, names
+        if make() is make():
+            raise ValueError(
+                "The function gives the same iterator twice, which can be read only once: it must make a "
+                "fresh one each time it is called."
+            )
         first = next(iter(make()), None)
         if first is None:
             raise ValueError("The function gave no block of rows: it must return an iterator of arrays.")
@@ -132,14 +140,16 @@ def open_rows(source: Any, columns: Any = None) -> Rows:
         if columns is not None:
             raise ValueError("columns are chosen when rows are opened: give them with the path or array.")
         return source
+    flat = isinstance(columns, (str, Integral))
+    columns = [columns] if flat else columns
     if isinstance(source, (str, os.PathLike)):
-        return _open_path(Path(source), columns)
+        return _open_path(Path(source), columns, flat)
     if is_dask(source):
         from muhat.engine.on_dask import DaskRows
 
-        return DaskRows(source, columns)
+        return DaskRows(source, columns, flat)
     if hasattr(source, "shape") and hasattr(source, "__getitem__") and not hasattr(source, "columns"):
-        return ArrayRows(source, columns)
+        return ArrayRows(source, columns, flat)
     if callable(source):
         if columns is not None:
             raise ValueError("columns of a generator: pick them in the function that makes the blocks.")
@@ -152,7 +162,8 @@ def open_rows(source: Any, columns: Any = None) -> Rows:
 
 def as_source(X: Any) -> Rows | None:
     """``X`` as rows that are read in blocks, or None for what is in memory already."""
-    if isinstance(X, (Rows, str, os.PathLike, np.memmap)) or is_dask(X) or _is_zarr(X):
+    lazy = isinstance(X, (Rows, str, os.PathLike, np.memmap, FunctionType, MethodType, partial))
+    if lazy or is_dask(X) or _is_zarr(X):
         return open_rows(X)
     return None
 
@@ -165,7 +176,7 @@ def is_dask(X: Any) -> bool:
 def checked(block: Any, name: str, start: int) -> np.ndarray:
     """One block as finite numbers; an error names the rows of the whole."""
     try:
-        return np.asarray(as_rows(block, name))
+        return np.asarray(as_rows(block, name), dtype=np.float64)  # sums of many rows need it
     except ValueError as error:
         raise ValueError(f"{error} (rows counted from row {start} of {name})") from None
 
@@ -174,40 +185,75 @@ def _is_zarr(X: Any) -> bool:
     return type(X).__module__.split(".")[0] == "zarr" and hasattr(X, "chunks")
 
 
-def _open_path(path: Path, columns: Sequence[Any] | None) -> Rows:
+def _open_path(path: Path, columns: Sequence[Any] | None, flat: bool) -> Rows:
     if not path.exists():
         raise FileNotFoundError(f"There is no {str(path)!r}: give the path of a file or folder that exists.")
     kind = path.suffix.lower()
+    if path.is_dir() and kind != ".zarr":
+        raise ValueError(
+            f"{str(path)!r} is a folder: give one file, or a Dask collection, e.g. "
+            "dask.dataframe.read_parquet(folder)."
+        )
     if kind == ".npy":
-        return ArrayRows(np.load(path, mmap_mode="r"), columns)
+        return ArrayRows(np.load(path, mmap_mode="r"), columns, flat)
     if kind == ".parquet":
-        return ParquetRows(path, columns)
+        return ParquetRows(path, columns, flat)
     if kind == ".csv":
-        return _text(path, columns)
+        return _text(path, columns, flat)
     if kind == ".zarr":
         try:
             import zarr
         except ImportError:
             raise ImportError("Reading Zarr needs the package zarr: pip install zarr.") from None
-        return ArrayRows(zarr.open_array(path, mode="r"), columns)
+        return ArrayRows(zarr.open_array(path, mode="r"), columns, flat)
     raise ValueError(
         f"{str(path)!r} ends in {kind!r}: rows are read from .parquet, .npy, .csv and .zarr. Give an array "
         "for anything else."
     )
 
 
-def _text(path: Path, columns: Sequence[str] | None) -> Rows:
+def _text(path: Path, columns: Sequence[Any] | None, flat: bool) -> Rows:
     import polars as pl
 
-    known = pl.read_csv(path, n_rows=0).columns
+    try:
+        known = pl.read_csv(path, n_rows=0, infer_schema=False).columns
+    except pl.exceptions.NoDataError:
+        raise ValueError(f"{path.name} is empty: give a file with a header and rows.") from None
+    if all(map(_is_number, known)):
+        raise ValueError(
+            f"{path.name} has no header: its first line is {', '.join(known[:3])}, …. Write the names of the "
+            "columns above it."
+        )
     names = list(known) if columns is None else _named(columns, known, path)
 
     def make() -> Iterator[np.ndarray]:
-        frames = pl.scan_csv(path).select(names).collect_batches(chunk_size=TEXT_ROWS)
+        # As text, then as numbers: what a column holds is not guessed from its first rows.
+        frames = pl.scan_csv(path, infer_schema=False).select(names).collect_batches(chunk_size=TEXT_ROWS)
         for frame in frames:
-            yield np.stack([_numbers(frame[c], c, path) for c in names], axis=1)
+            yield np.stack([_parsed(frame[c], path) for c in names], axis=1)
 
-    return StreamRows(make, names, isinstance(columns, str))
+    return StreamRows(make, names, flat)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _parsed(column: Any, path: Path) -> np.ndarray:
+    import polars as pl
+
+    numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
+    odd = column.filter(numbers.is_null() & column.is_not_null())
+    if len(odd):
+        raise TypeError(
+            f"Column {column.name!r} of {path.name} holds no numbers, e.g. {odd[0]!r}: choose others with "
+            "open_rows(path, columns=[…]), or encode it first."
+        )
+    return numbers.to_numpy()
 
 
 def _numbers(column: Any, name: str, path: Path) -> np.ndarray:
@@ -221,21 +267,18 @@ def _numbers(column: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _named(columns: Any, known: Sequence[str], path: Path) -> list[str]:
-    if isinstance(columns, str):
-        columns = [columns]
-    names: Any = [known[c] if isinstance(c, int) and 0 <= c < len(known) else c for c in columns]
+    names: Any = [known[c] if isinstance(c, Integral) and 0 <= c < len(known) else c for c in columns]
     missing = [c for c in names if c not in known]
     if missing:
         raise ValueError(f"{path.name} has no column {missing[0]!r}: it has {', '.join(map(str, known))}.")
     return names
 
 
-def _indices(columns: Sequence[int], shape: tuple[int, ...]) -> list[int]:
+def _indices(columns: Sequence[Any], shape: tuple[int, ...]) -> list[int]:
     width = shape[1] if len(shape) > 1 else 1
-    out = [int(c) for c in ([columns] if isinstance(columns, int) else columns)]
-    if any(not 0 <= c < width for c in out):
-        raise ValueError(f"columns must be positions from 0 to {width - 1} of an array, got {columns!r}.")
-    return out
+    if any(not isinstance(c, Integral) or not 0 <= c < width for c in columns):
+        raise ValueError(f"columns of an array are positions from 0 to {width - 1}, got {list(columns)!r}.")
+    return [int(c) for c in columns]
 
 
 def _parquet() -> Any:

@@ -23,7 +23,8 @@ class LogisticPosterior:
         mean: (d,).
         cov: (d, d).
         iterations: that were made.
-        converged: whether the last changed no mean or standard deviation by more than ``tol``.
+        converged: whether the last changed no mean or standard deviation by more than ``tol``, though some
+            row had an answer: it is not the end if all were left out or the oracle failed for all.
         improper: messages left out because a cavity or the posterior would be improper, over all iterations.
         changes: largest change of each iteration, in standard deviations.
     """
@@ -66,6 +67,7 @@ def logistic_ep(
     Messages go out from all rows at once, or from ``block`` rows at a time: the cavity of z = xᵀw, N(m, v),
     and the label as Beta(2, 1) or Beta(1, 2). A row whose cavity is improper sends nothing and keeps its
     site for that iteration, and so do rows whose sites would make the posterior improper; they are counted.
+    An iteration in which no row had an answer is not taken for convergence.
 
     Args:
         X: (n, d).
@@ -93,9 +95,10 @@ def logistic_ep(
     tau, nu = np.zeros(n), np.zeros(n)
     labels = Beta(np.where(label == 1, 2.0, 1.0), np.where(label == 1, 1.0, 2.0))
     mean, cov = np.zeros(d), prior_var * np.eye(d)
-    improper, changes = 0, []
+    improper, changes, converged = 0, [], False
     for _ in range(iterations):
         old_mean, old_sd = mean, np.sqrt(np.diagonal(cov))
+        answered = 0
         for start in range(0, n, block or n):
             rows = np.arange(start, min(start + (block or n), n))
             var_z = np.einsum("ij,jk,ik->i", X[rows], cov, X[rows])
@@ -108,7 +111,7 @@ def logistic_ep(
                 continue
             cavity = Normal((X[rows] @ mean / var_z[proper] - nu[rows]) / precision, 1 / precision)
             messages = (cavity, labels.select(rows))
-            belief = operator(messages)
+            belief, good = _answers(operator, messages)
             if watch is not None:
                 watch(messages, belief)
             new_tau = 1 / belief.var - precision
@@ -124,11 +127,21 @@ def logistic_ep(
                 found = _posterior(X, step_tau, step_nu, prior_var)
             if found is not None:
                 tau, nu, (mean, cov) = step_tau, step_nu, found
+                answered += good
         sd = np.sqrt(np.diagonal(cov))
         changes.append(float(max(np.abs(mean - old_mean).max(), np.abs(sd - old_sd).max()) / sd.min()))
-        if changes[-1] <= tol:
+        converged = changes[-1] <= tol and answered > 0
+        if converged:
             break
-    return LogisticPosterior(mean, cov, len(changes), changes[-1] <= tol, improper, changes)
+    return LogisticPosterior(mean, cov, len(changes), converged, improper, changes)
+
+
+def _answers(operator: Any, messages: tuple[Normal, Beta]) -> tuple[Normal, int]:
+    """The beliefs, and for how many of them the oracle did not fail, where it is known."""
+    if not hasattr(operator, "send"):
+        return operator(messages), len(messages[0])
+    sent = operator.send(messages)
+    return sent.belief, int((~sent.failed).sum())
 
 
 def _posterior(

@@ -12,7 +12,8 @@ from muhat._array import Array
 from muhat._tables import Encoder, encode, is_frame
 from muhat._validation import as_rows
 from muhat.engine import Checkpoint, Rows, as_source, open_rows
-from muhat.gram import streamed_representation
+from muhat.engine.on_dask import DaskRows
+from muhat.gram import Features, Neural, Nystrom, streamed_representation
 from muhat.gram.representation import Representation
 
 
@@ -72,11 +73,20 @@ class Estimator(BaseEstimator):
         """Where a fit on these rows goes on from, if a path is given."""
         if path is None:
             return None
+        if any(isinstance(s, DaskRows) for s in sources):
+            raise ValueError("checkpoint is for rows read on this machine: Dask does lost work again itself.")
+        if not isinstance(getattr(self, "random_state", 0), (int, np.integer)):
+            raise ValueError("checkpoint needs a random_state that repeats: give a whole number.")
         settings = {k: repr(v) for k, v in self.get_params(deep=False).items()}
-        return Checkpoint(path, [type(self).__name__, settings, [[*s.shape, s.names] for s in sources]])
+        return Checkpoint(path, [type(self).__name__, settings, [[s.shape[1], s.names] for s in sources]])
 
     def _rows(self, X: Any, name: str = "X") -> Array:
         check_is_fitted(self)
+        if not isinstance(X, np.ndarray) and as_source(X) is not None:
+            raise TypeError(
+                f"{name} is read in blocks, which fit and some predict do; here {type(self).__name__} needs "
+                "an array: take the rows that you ask for into memory."
+            )
         _check_feature_names(self, X, reset=False)
         A = np.asarray(self.encoder_x_.transform(X, name))
         if A.shape[1] != self.n_features_in_:
@@ -107,7 +117,8 @@ def both_streamed(representation: Any) -> tuple[Representation, Representation]:
     """Those of inputs and outputs."""
     if isinstance(representation, tuple) and len(representation) == 2:
         return streamed_representation(representation[0]), streamed_representation(representation[1])
-    return streamed_representation(representation), streamed_representation(representation)
+    both = streamed_representation(representation)
+    return both, Nystrom() if isinstance(both, (Features, Neural)) else both
 
 
 def paired_sources(X: Any, Y: Any) -> tuple[Rows, Rows] | None:

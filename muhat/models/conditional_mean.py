@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import Array
-from muhat._tables import Encoder
+from muhat._tables import Encoder, is_frame
 from muhat._validation import (
     as_generator,
     as_rows,
@@ -22,7 +22,7 @@ from muhat._validation import (
 )
 from muhat.embedding import Embedding
 from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
-from muhat.engine import Rows, map_rows, open_rows, sample_indices, sample_rows, sum_rows
+from muhat.engine import Rows, digest, map_rows, open_rows, sample_indices, sample_rows, sum_rows
 from muhat.gram import (
     Factored,
     FeatureKernel,
@@ -98,9 +98,11 @@ class ConditionalMean(RegressorMixin, Estimator):
         rng = as_generator(self.random_state)
         if self.reg is not None:
             check_positive(self.reg, "reg", "give λ > 0, or None to have it chosen", scalar=True)
-        self.moments_, self._sources = None, paired_sources(X, Y)
-        if self._sources is not None:
-            return self._fit_streamed(*self._sources, rng, checkpoint)
+        sources = paired_sources(X, Y)
+        if sources is not None:
+            return self._fit_streamed(*sources, rng, checkpoint)
+        if checkpoint is not None:
+            raise ValueError("checkpoint is for rows that are read in blocks: leave it out for arrays.")
         A = self._fit_rows(X)
         self.encoder_y_, B, self.flat_y_ = encode_outputs(Y)
         check_same_rows(A, B, "X", "Y")
@@ -108,7 +110,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         self._choose(A, B, represent_x, represent_y, rng)
         self.groups_ = group_rows(A)
         self.gram_ = represent_x.gram_of(self.kernel_x_, A if self.groups_ is None else self.groups_.points)
-        self.Y_ = B
+        self.Y_, self.moments_, self._sources = B, None, None
         self._prepare()
         return self
 
@@ -161,6 +163,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         kernel: Any = self.kernel_x_
         self.gram_ = LowRankGram(kernel.features(A[:1]), kernel, A[:1])
         self.moments_ = self._sums(X, Y, self._targets, saved)
+        self._sources = X, Y
         if saved is not None:
             saved.finish()
         self._prepare()
@@ -179,8 +182,9 @@ class ConditionalMean(RegressorMixin, Estimator):
             Phi = kernel.features(A)
             return Phi.T @ Phi, Phi.T @ functions(B), np.array(len(A))
 
-        width = kernel.size + getattr(self.kernel_y_, "size", 0)
-        gram, cross, n = sum_rows(work, X, Y, width=width, checkpoint=saved, label="sums")
+        width = kernel.size + getattr(self.kernel_y_, "size", 0) + self.Y_.shape[1] ** 2
+        label = "sums " + digest(kernel, self.kernel_y_, self.centre_y_)
+        gram, cross, n = sum_rows(work, X, Y, width=width, checkpoint=saved, label=label)
         return Moments(gram, cross, int(n))
 
     def partial_fit(self, X: Any, Y: Any) -> ConditionalMean:
@@ -189,9 +193,14 @@ class ConditionalMean(RegressorMixin, Estimator):
         The first call chooses kernels, landmarks and λ, as ``fit`` on these rows; give it rows enough. The
         rows themselves are not kept, and the representation must have features (Nyström's by default).
         """
-        if getattr(self, "moments_", None) is None:
+        if not hasattr(self, "gram_"):
             pair = paired_sources(X, Y) or (open_rows(as_rows(X, "X")), open_rows(np.asarray(Y)))
+            pair[0].names = [str(c) for c in X.columns] if is_frame(X) else pair[0].names
             self.fit(*pair)
+        elif self.moments_ is None:
+            raise ValueError(
+                "fit on arrays keeps no sums to add to: begin with partial_fit, or fit on mh.open_rows(X)."
+            )
         else:
             pair = paired_sources(X, Y) or (open_rows(self._rows(X)), open_rows(np.asarray(Y)))
             check_same_columns(pair[1], self.Y_.shape[1], "Y", "the Y seen before")

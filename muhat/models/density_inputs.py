@@ -11,7 +11,7 @@ from muhat._array import Array
 from muhat._tables import Encoder
 from muhat._validation import check_same_rows, check_shape
 from muhat.embedding.reference import GRID, SOBOL, as_reference
-from muhat.engine import SAMPLE, Rows, open_rows, sample_indices, sample_rows
+from muhat.engine import SAMPLE, Rows, open_rows, sample_numbered
 from muhat.gram import Exact, Neural, as_representation
 from muhat.learning.density import FINEST
 from muhat.models.base import encode_outputs, paired_sources
@@ -35,6 +35,8 @@ def take_rows(model: Any, X: Any, Y: Any, checkpoint: Any) -> tuple[Array, Array
         model.encoder_y_, B, model.flat_y_ = encode_outputs(Y)
         check_same_rows(A, B, "X", "Y")
         exact = isinstance(as_representation(model.representation), (Exact, Neural))
+        if checkpoint is not None:
+            raise ValueError("checkpoint is for rows that are read in blocks: leave it out for arrays.")
         if len(A) <= SAMPLE or exact or model.encoder_y_.categories:
             return A, B, None, None
         sources = open_rows(A), open_rows(B)
@@ -42,11 +44,10 @@ def take_rows(model: Any, X: Any, Y: Any, checkpoint: Any) -> tuple[Array, Array
         model._fit_source(sources[0])
         model.encoder_y_, model.flat_y_ = Encoder(sources[1].names), sources[1].flat
         saved = model._checkpoint(checkpoint, *sources)
-    n, (A, B) = sample_rows(*sources, checkpoint=saved)
+    n, index, (A, B) = sample_numbered(*sources, checkpoint=saved)
     check_shape(A.shape, "X", 5)
     if n <= SAMPLE:  # these are all
         return A, B, None, saved
-    index: Any = sample_indices(n)
     return A, B, Many(*sources, index, n), saved
 
 

@@ -14,7 +14,7 @@ from muhat._array import Array
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_positive, check_same_columns
 from muhat.embedding import Embedding
-from muhat.engine import Rows, as_source, map_rows, open_rows, sample_rows, sum_rows
+from muhat.engine import Rows, as_source, digest, map_rows, open_rows, sample_rows, sum_rows
 from muhat.gram import Exact, FeatureKernel, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
@@ -107,8 +107,10 @@ class DensityRatio(Estimator):
         num, weights, den = self._sources(numerator, denominator)
         saved = self._checkpoint(checkpoint, num, den)
         _, (B,) = sample_rows(den, names=("denominator",), checkpoint=saved)
-        m, (A, w) = sample_rows(num, weights, names=("numerator", "weights"), checkpoint=saved, label="few")
-        w = w[:, 0] * (m / len(A))  # of the same sum, were all rows alike
+        top = [num] if weights is None else [num, weights]
+        m, (A, *w) = sample_rows(*top, names=("numerator", "weights"), checkpoint=saved, label="few")
+        # Of the same sum, were all rows alike.
+        w = w[0][:, 0] * (m / len(A)) if w else np.full(len(A), 1 / len(A))
         kernel = resolve_kernel(self.kernel, B, self.encoder_x_, "kernel")
         alpha = self.alpha if self.method == "rulsif" else 0.0
         cover = None
@@ -129,13 +131,13 @@ class DensityRatio(Estimator):
         else:
             self.reg_ = self.reg
         self.kernel_ = self._basis(kernel, A, B, np.random.default_rng(seed))
-        self.coefficients_ = self._solve(num, weights, den, alpha, cover, saved)
+        self.coefficients_ = self._solve(top, m, den, alpha, cover, saved)
         if saved is not None:
             saved.finish()
         return self
 
-    def _sources(self, numerator: Any, denominator: Any) -> tuple[Rows, Rows, Rows]:
-        """The points of the numerator, their weights, and the points of the denominator."""
+    def _sources(self, numerator: Any, denominator: Any) -> tuple[Rows, Rows | None, Rows]:
+        """The points of the numerator, their weights (None where all are alike), those of the denominator."""
         den = as_source(denominator)
         if den is None:
             den = open_rows(self._fit_rows(denominator, name="denominator"))
@@ -146,38 +148,28 @@ class DensityRatio(Estimator):
             A, weights = numerator_points(numerator, self.encoder_x_, den.shape[1])
             return open_rows(A), open_rows(weights), den
         check_same_columns(num, den.shape[1], "numerator", "the denominator")
-        if num.shape[0] < 0:
-            sum_rows(lambda A: (np.array(len(A)),), num, names=("numerator",))  # counts its rows
-        return num, open_rows(np.broadcast_to(1 / num.shape[0], num.shape[0])), den
+        return num, None, den
 
     def _solve(
-        self, num: Rows, weights: Rows, den: Rows, alpha: float, cover: Cover | None, saved: Any
+        self, num: list[Rows], m: int, den: Rows, alpha: float, cover: Cover | None, saved: Any
     ) -> Array:
-        """θ from sums over the rows of both."""
+        """θ from sums over the rows of both; of the numerator's ``m``, with weights or without."""
         kernel, t = self.kernel_, TARGETS[self.target]
+        mark = digest(kernel)
 
         def below(B: Array) -> tuple[Array, Array, Array]:
             Phi = kernel.features(B)
             return Phi.T @ Phi, Phi.sum(axis=0), np.array(len(B))
 
-        def above(A: Array, w: Array) -> tuple[Array, Array]:
-            Phi, v = kernel.features(A), w[:, 0]
+        def above(A: Array, *w: Array) -> tuple[Array, Array]:
+            Phi, v = kernel.features(A), w[0][:, 0] if w else np.full(len(A), 1 / m)
             if cover is not None:
                 v = np.where(cover(A), v, 0.0)
             return v @ Phi, Phi.T @ (v[:, None] * Phi) if alpha else np.zeros((0, 0))
 
-        H, base, n = sum_rows(
-            below, den, names=("denominator",), width=kernel.size, checkpoint=saved, label="below"
-        )
-        h, own = sum_rows(
-            above,
-            num,
-            weights,
-            names=("numerator", "weights"),
-            width=kernel.size,
-            checkpoint=saved,
-            label="above",
-        )
+        options: Any = {"width": kernel.size, "checkpoint": saved}
+        H, base, n = sum_rows(below, den, names=("denominator",), label=f"below {mark}", **options)
+        h, own = sum_rows(above, *num, names=("numerator", "weights"), label=f"above {mark}", **options)
         H, base = (1 - alpha) / n * H, (1 - alpha) / n * base
         if alpha:
             H, base = H + alpha * own, base + alpha * h

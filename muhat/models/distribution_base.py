@@ -47,6 +47,8 @@ class BagEstimator(Estimator):
 
     def _take(self, bags: Any) -> tuple[Any, AnyBags]:
         """All bags (which may be an iterator), and those that the parameters are learned from."""
+        if isinstance(bags, Iterator) and isinstance(self.representation, Exact):
+            bags = list(bags)  # all are kept as landmarks
         if isinstance(bags, Iterator):
             head = list(islice(bags, SAMPLE_BAGS))
             sample: AnyBags = Bags(head)

@@ -58,7 +58,7 @@ class DistributionClassifier(ClassifierMixin, BagEstimator):
         """Learn from bags (as :meth:`DistributionRegressor.fit`) and their labels (n,)."""
         self.seed_ = new_seed(self.random_state)
         bags, sample = self._take(bags)
-        labels = as_targets(y, bags)
+        labels = _labels(as_targets(y, bags))
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class, {self.classes_.tolist()}: pass bags of at least two.")
@@ -121,6 +121,8 @@ class DistributionClassifier(ClassifierMixin, BagEstimator):
             for k, spreads in enumerate(self.features_.spreads(batch, self.coef_)):
                 noise = bag_noise(spreads, self.typical_[k], batch.effective_sizes)
                 excess[:, k] = np.maximum(noise - self.usual_[k], 0.0)
+            if len(self.classes_) == 2:  # each holds half of their difference, the logit that is noisy
+                excess *= 4
             # E sigmoid(z + √v N) ≈ sigmoid(z/√(1 + πv/8)).
             out.append(softmax(logits / np.sqrt(1 + np.pi * excess / 8), axis=1))
         return np.concatenate(out)
@@ -128,6 +130,15 @@ class DistributionClassifier(ClassifierMixin, BagEstimator):
     def predict(self, bags: Any) -> np.ndarray:
         """The most probable class of each bag, (n,)."""
         return self.classes_[self.predict_proba(bags).argmax(axis=1)]
+
+
+def _labels(y: np.ndarray) -> np.ndarray:
+    """Labels, none of which is missing."""
+    # NaN is not equal to itself, and of pandas' NA that is not known.
+    gone = [i for i, label in enumerate(y.tolist()) if label is None or (label == label) is not True]
+    if gone:
+        raise ValueError(f"The label of bag {gone[0]} is {y[gone[0]]}: drop the bags without one.")
+    return y
 
 
 __all__ = ["DistributionClassifier"]

@@ -168,7 +168,9 @@ class KernelBayes(Estimator):
                     f"prior is a batch of {len(prior)} embeddings for {len(rows)} rows of x: give one prior, "
                     "or one for each row."
                 )
-            each = [self._posterior(rows[[i]], prior[i]) for i in range(len(rows))]
+            each: Any = [self._posterior(rows[[i]], prior[i]) for i in range(len(rows))]
+            if isinstance(each[0], MomentPosterior):
+                return MomentPosterior.joined(each)
             weights = np.concatenate([mu.weights for mu in each])
             near = np.concatenate([mu.familiarity for mu in each])
             return Posterior(self.kernel_z_, each[0].points, weights, near, self.encoder_z_)
@@ -214,7 +216,8 @@ class KernelBayes(Estimator):
         theta, moments = values[:, 1 + d + d * d :], split_moments(values, d)
         centre = pairs.functions.centre  # type: ignore[attr-defined]
         kept = self.Z_[:POINTS]
-        return MomentPosterior(near, self._features_z, kept, theta, moments, centre, self.encoder_z_)
+        kernel = pairs.functions.kernel  # type: ignore[attr-defined]
+        return MomentPosterior(near, kernel, kept, theta, moments, centre, self.encoder_z_)
 
     @property
     def _features_z(self) -> Any:
@@ -244,12 +247,13 @@ class KernelBayes(Estimator):
             kernel_x = represent_x.fit(kernel_x, X, rng)
         if isinstance(represent_z, Features):
             kernel_z = represent_z.fit(kernel_z, Z, rng)
+        # The distribution of z in the pairs is, for choices, that in their sample.
+        asked = (Z, np.full(len(Z), 1 / len(Z))) if points is self.Z_ else (points, weights)
         task = Task(
             RULES[self.rule],
             X,
             Z,
-            points,
-            weights,
+            *asked,
             kernel_x,
             kernel_z,
             tune_x,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import reduce
 from time import perf_counter
@@ -116,6 +117,7 @@ class MessageOperator(Estimator):
     features_: TwoStage
     weights_: Weights
     selection_: BagsChoice
+    _warned = False
 
     def __init__(
         self,
@@ -148,7 +150,7 @@ class MessageOperator(Estimator):
 
     @oracle.setter
     def oracle(self, value: Callable[[tuple[Any, ...]], Any] | None) -> None:
-        self._oracle = value
+        self._oracle, self._warned = value, False
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_")
@@ -161,12 +163,16 @@ class MessageOperator(Estimator):
         ``std`` are the standard errors of the numbers that are learned, (n, k), if they are known.
         """
         self._check()
-        examples = self._examples(Tuples(messages), outputs, std)
+        return self._first(self._examples(Tuples(messages), outputs, std))
+
+    def _first(self, examples: Examples) -> MessageOperator:
+        """Begin with these, which may be too few; what waits from a warm-up is forgotten."""
         count = len(examples.targets)
         if count < 3:
             raise ValueError(f"There are {count} messages, but at least 3 are needed: pass more.")
         if not _vary(examples.targets).any():
             raise ValueError("The outputs do not differ: there is nothing to learn. Pass other messages.")
+        self.__dict__.pop("_warm_up", None)
         return self._begin(examples)
 
     def _begin(self, examples: Examples) -> MessageOperator:
@@ -179,10 +185,17 @@ class MessageOperator(Estimator):
     def partial_fit(self, messages: Any, outputs: Any, std: Any = None) -> MessageOperator:
         """Learn from more messages: a rank-one update each, at a cost free of the past.
 
-        With ``relearn`` the kernel is learned anew when the messages have doubled.
+        With ``relearn`` the kernel is learned anew when the messages have doubled. A warm-up ends with it:
+        the first fit is from these messages and the answers so far.
         """
+        waiting = self._waiting()
         if not hasattr(self, "weights_"):
-            return self.fit(messages, outputs, std)
+            if waiting is None:
+                return self.fit(messages, outputs, std)
+            self._check()
+            tuples = Tuples(messages)
+            tuples.check_same(waiting.tuples.kinds)
+            return self._first(waiting.joined(self._examples(tuples, outputs, std)))
         return self._add(self._examples(self._known(messages), outputs, std))
 
     def _check(self) -> None:
@@ -346,6 +359,8 @@ class MessageOperator(Estimator):
             self._check()
             self._count()
         tuples = Tuples(messages)
+        if self.to is not None:
+            self._base(tuples)  # what is wrong with it is no failure of the oracle
         done: list[tuple[np.ndarray, ...]] = []
         start = 0
         while start < len(tuples):
@@ -373,7 +388,7 @@ class MessageOperator(Estimator):
         waiting = self._waiting()
         if waiting is not None:
             tuples.check_same(waiting.tuples.kinds)
-        new, good = self._ask(tuples)
+        new, good = self._ask(tuples, np.arange(len(tuples)))
         if new is not None:
             waiting = self._warm_up = new if waiting is None else waiting.joined(new)
         # Steps of 0 are the incoming message: what a factor that says nothing would send.
@@ -395,7 +410,7 @@ class MessageOperator(Estimator):
         asked, failed = np.zeros(len(tuples), dtype=bool), np.zeros(len(tuples), dtype=bool)
         if not len(index):
             return self.offset_ + self.scale_ * (Psi @ self.weights_.mean), std, asked, failed
-        new, good = self._ask(tuples.select(index))
+        new, good = self._ask(tuples.select(index), index)
         asked[index], failed[index] = good, ~good
         if new is None:
             return self._own(tuples)[0], std, asked, failed
@@ -404,8 +419,8 @@ class MessageOperator(Estimator):
         steps[index[good]] = new.targets
         return steps, std, asked, failed
 
-    def _ask(self, tuples: Tuples) -> tuple[Examples | None, np.ndarray]:
-        """The oracle's good answers, and which these are, (n,)."""
+    def _ask(self, tuples: Tuples, index: np.ndarray) -> tuple[Examples | None, np.ndarray]:
+        """The oracle's good answers, and which these are, (n,); ``index`` counts from the last one sent."""
         if self.oracle is None:
             raise ValueError(
                 "The operator is unsure of a message and has no oracle to ask: files do not hold it. Set "
@@ -413,19 +428,28 @@ class MessageOperator(Estimator):
             )
         start = perf_counter()
         good = np.ones(len(tuples), dtype=bool)
-        out = self._try(tuples, len(tuples) == 1)
+        numbers = self.sent_ + index
+        out = self._try(tuples, numbers)
         if out is None:  # one that fails must not cost the others their answers
             alone = range(len(tuples) if len(tuples) > 1 else 0)
-            rows = [self._try(tuples.select([i]), True, i) for i in alone] or [None]
+            rows = [self._try(tuples.select([i]), numbers[[i]]) for i in alone] or [None]
             good = np.array([row is not None for row in rows])
             found = [row for row in rows if row is not None]
             out = reduce(Examples.joined, found) if found else None
         self.oracle_seconds_ += perf_counter() - start
         self.oracle_calls_ += len(tuples)
+        if out is None and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"The oracle failed for all {len(tuples)} messages that it was asked about, the last with "
+                f"{self.log_[-1]!r}: these answers are not its own. See failed of send, and log_.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return out, good
 
-    def _try(self, tuples: Tuples, log: bool, number: int = 0) -> Examples | None:
-        """The oracle's answers, or None if it fails."""
+    def _try(self, tuples: Tuples, numbers: np.ndarray) -> Examples | None:
+        """The oracle's answers, or None if it fails; that of a single message is logged by its number."""
         try:
             assert self.oracle is not None
             answer = self.oracle(tuples.parts)
@@ -434,8 +458,8 @@ class MessageOperator(Estimator):
             if not np.isfinite(out.targets).all():
                 raise ArithmeticError("the answer is not finite")
         except Exception as error:  # whatever an oracle raises must not stop the inference
-            if log:
-                self.log_.append(f"message {self.sent_ + number}: {type(error).__name__}: {error}")
+            if len(numbers) == 1:
+                self.log_.append(f"message {numbers[0]}: {type(error).__name__}: {error}")
             return None
         return out
 

@@ -52,6 +52,15 @@ class MomentPosterior(Familiar, MomentEmbedding):
         super().__init__(*arguments)
         self.familiarity = familiarity
 
+    @classmethod
+    def joined(cls, each: list[MomentPosterior]) -> MomentPosterior:
+        """Batches on the same points as one."""
+        one: Any = each[0]
+        theta = np.concatenate([p._coefficients for p in each])
+        moments = tuple(np.concatenate([p.moments[i] for p in each]) for i in range(3))
+        near = np.concatenate([p.familiarity for p in each])
+        return cls(near, one.kernel, one.points, theta, moments, one.centre, one.encoder)
+
 
 def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
     """The largest ``k(xᵢ, x)/√(k(xᵢ, xᵢ) k(x, x))`` over the points of the Gram, for each row of ``x``, (q,).

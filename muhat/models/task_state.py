@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from muhat._array import Array
-from muhat.engine import Rows, reduce_rows
+from muhat.engine import Rows, digest, reduce_rows
 from muhat.gram import Gram, LowRankGram, as_dense
 from muhat.models.bayesian_embedding import _draw
 from muhat.operators.deconditional import (
@@ -141,6 +141,10 @@ def answer(
 def triangle_of_rows(task: Transformation, X: Rows, z: Rows, offset: float, saved: Any) -> tuple[Array, int]:
     """The triangle of [M z] over all rows, whose posterior is that of all, and their number: one pass."""
 
+    label = "rows " + digest(
+        task.gram.kernel, np.asarray(task.gram.points), np.asarray([task.variance, offset])
+    )
+
     def work(start: int, A: Array, values: Array) -> tuple[Array, Array]:
         M = as_dense(task.matrix(np.asarray(A, dtype=np.float64)))
         return triangle(np.column_stack([M, values[:, 0] - offset])), np.array(len(A))
@@ -149,7 +153,7 @@ def triangle_of_rows(task: Transformation, X: Rows, z: Rows, offset: float, save
         return triangle(np.concatenate([a[0], b[0]])), a[1] + b[1]
 
     found, count = reduce_rows(
-        work, combine, X, z, names=("X", "z"), width=len(task.gram), checkpoint=saved, label="rows"
+        work, combine, X, z, names=("X", "z"), width=len(task.gram), checkpoint=saved, label=label
     )
     return found, int(count)
 

@@ -407,7 +407,8 @@ class TaskTransformedGP(Estimator):
     def log_marginal_likelihood(self, theta: Any = None, gradient: bool = False) -> Any:
         """``log p(z)`` at the logarithms ``theta`` of the parameters ``labels_``, by default those in use.
 
-        With ``gradient``, also its derivatives in the parameters that are free.
+        With ``gradient``, also its derivatives in the parameters that are free. At a ``theta``, of the sample
+        where there are more rows.
         """
         check_is_fitted(self)
         if theta is None and not gradient:

@@ -15,7 +15,7 @@ import numpy as np
 from muhat._array import Array
 from muhat.embedding import Density, Reference
 from muhat.embedding.reconstruction import reconstruct
-from muhat.engine import reduce_rows
+from muhat.engine import digest, reduce_rows
 from muhat.engine.passes import add
 from muhat.gram import Factored, Gram, Ridge
 from muhat.gram.lowrank import LowRankRidge
@@ -184,6 +184,8 @@ class DensitySums:
         reference, kernel_y, reg = operator.reference, operator.kernel, operator.reg_x
         M = len(reference.points)
 
+        label = "sums " + digest(kernel_x, kernel_y, reference.points, without)
+
         def work(start: int, A: Array, B: Array) -> tuple[Array, ...]:
             kept = np.ones(len(A), dtype=bool)
             first, last = np.searchsorted(without, (start, start + len(A)))
@@ -199,7 +201,7 @@ class DensitySums:
                 marginal += values.sum(axis=0)
             return Phi.T @ Phi, total, Phi.sum(axis=0)[:, None], marginal, np.array(len(A))
 
-        gram, total, ones, marginal, n = reduce_rows(work, add, X, Y, width=M, checkpoint=saved, label="sums")
+        gram, total, ones, marginal, n = reduce_rows(work, add, X, Y, width=M, checkpoint=saved, label=label)
         factor = Moments(gram, total, int(n)).factor(reg)
         return cls(factor.solve(total), factor.solve(ones), marginal / n, int(n))
 

@@ -97,6 +97,22 @@ def test_bad_use(files, args, message):
     assert message in " ".join(result.output.split())
 
 
+@pytest.mark.parametrize("name", ["rows", "predicted", "probability", "sd", "low", "high", "truth"])
+def test_a_group_column_with_the_name_of_an_answer_is_refused(name, tmp_path):
+    table(12).rename({"who": name}).write_csv(tmp_path / "bags.csv")
+    result = invoke(tmp_path / "bags.csv", "--group", name, "--target", "spread", "--columns", "x")
+    assert result.exit_code == 2
+    assert f"--group {name!r} is a column of what is written" in " ".join(result.output.split())
+
+
+def test_predictions_and_report_are_two_files(files):
+    both = ["--predictions", files / "one.html", "--report", files / "one.html"]
+    result = invoke(files / "bags.csv", "--group", "who", "--target", "spread", "--columns", "x", *both)
+    assert result.exit_code == 2
+    assert "give them two names" in " ".join(result.output.split())
+    assert not (files / "one.html").exists()
+
+
 def test_too_few_groups_and_a_new_file_without_the_columns(files, tmp_path):
     table(5).write_csv(tmp_path / "few.csv")
     result = invoke(tmp_path / "few.csv", "--group", "who", "--target", "spread", "--columns", "x")

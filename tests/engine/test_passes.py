@@ -90,9 +90,10 @@ def test_sources_of_different_lengths():
 
 
 def test_a_generator_that_is_not_the_same_twice():
-    count = iter((3, 3, 2))
-    source = open_rows(lambda: (X[:50] for _ in range(next(count))))
+    lengths = [3]
+    source = open_rows(lambda: (X[:50] for _ in range(lengths[0])))
     sum_rows(lambda A: (A.sum(axis=0),), source)
+    lengths[0] = 2
     with pytest.raises(ValueError, match="150 rows the first time and 100 now"):
         sum_rows(lambda A: (A.sum(axis=0),), source)
 
@@ -112,6 +113,36 @@ class TestOpening:
         as_form(form, TABLE, tmp_path, ["c0"])
         with pytest.raises(ValueError, match=r"no column 'c9': it has c0, c1, c2"):
             open_rows(tmp_path / f"table.{form}", ["c9"])
+
+    def test_no_header(self, tmp_path):
+        (tmp_path / "a.csv").write_text("1.0,2.0\n3.0,4.0\n")
+        with pytest.raises(ValueError, match=r"a\.csv has no header"):
+            open_rows(tmp_path / "a.csv")
+
+    def test_numbers_that_begin_as_integers(self, tmp_path):
+        (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 500 + "0.5,2\n")
+        (total,) = sum_rows(lambda A: (A.sum(axis=0),), open_rows(tmp_path / "a.csv"))
+        np.testing.assert_allclose(total, [500.5, 1002])
+
+    def test_one_column_by_position(self, tmp_path):
+        as_form("csv", TABLE, tmp_path, ["c0"])
+        as_form("npy", TABLE, tmp_path, ["c0", "c1"])
+        for file in ("table.csv", "c0_c1.npy"):
+            source = open_rows(tmp_path / file, 1)
+            assert source.flat
+            np.testing.assert_allclose(map_rows(lambda A: A[:, 0], source), TABLE[:, 1])
+        with pytest.raises(ValueError, match="positions from 0 to 1"):
+            open_rows(tmp_path / "c0_c1.npy", "c0")
+
+    def test_the_same_iterator_twice(self):
+        once = iter([X[:10], X[10:20]])
+        with pytest.raises(ValueError, match="same iterator twice"):
+            open_rows(lambda: once)
+
+    def test_a_folder(self, tmp_path):
+        (tmp_path / "a.parquet").mkdir()
+        with pytest.raises(ValueError, match="is a folder"):
+            open_rows(tmp_path / "a.parquet")
 
     def test_text_is_refused(self, tmp_path):
         import pandas as pd
@@ -147,7 +178,7 @@ class TestCheckpoint:
         whole = sum_rows(lambda A: (A.T @ A,), open_rows(X), width=1 << 14)[0]
         with pytest.raises(KeyboardInterrupt):
             run(True)
-        before = Checkpoint(path, ["a fit"]).resume("s")[0]
+        ((before, _),) = Checkpoint(path, ["a fit"]).passes.values()
         assert 1 <= before <= 6
         seen.clear()
         again = run(False)[0]
@@ -161,9 +192,40 @@ class TestCheckpoint:
         two = sum_rows(lambda A: 1 / 0, open_rows(X), checkpoint=later, label="s")[0]
         assert np.array_equal(one, two)
 
+    def test_other_rows_begin_anew(self, tmp_path):
+        """A file of other rows of the same shape has no part in the sums."""
+        path = tmp_path / "s.npz"
+        sum_rows(lambda A: (A.sum(axis=0),), open_rows(X), checkpoint=Checkpoint(path, ["a"]), label="s")
+        saved = Checkpoint(path, ["a"])
+        found = sum_rows(lambda A: (A.sum(axis=0),), open_rows(X + 1), checkpoint=saved, label="s")[0]
+        np.testing.assert_allclose(found, (X + 1).sum(axis=0), rtol=1e-12)
+
+    def test_empty_blocks_are_not_counted(self, tmp_path):
+        """A stream with empty blocks that fails and goes on has every row once."""
+        path, seen = tmp_path / "s.npz", []
+
+        def blocks():
+            for i in range(0, 2500, 250):
+                yield X[:0]
+                yield X[i : i + 250]
+
+        def run(fail):
+            def work(A):
+                seen.append(1)
+                if fail and len(seen) == 6:
+                    raise KeyboardInterrupt
+                return (np.array(len(A)),)
+
+            saved = Checkpoint(path, ["a"])
+            return sum_rows(work, open_rows(blocks), checkpoint=saved, label="s")[0]
+
+        with pytest.raises(KeyboardInterrupt):
+            run(True)
+        assert run(False) == 2500
+
     def test_of_another_fit(self, tmp_path):
         Checkpoint(tmp_path / "s.npz", ["a fit"]).store("s", 1, (np.zeros(1),))
-        with pytest.raises(CheckpointMismatch, match="other parameters or data"):
+        with pytest.raises(CheckpointMismatch, match="other parameters or columns"):
             Checkpoint(tmp_path / "s.npz", ["another"])
 
     def test_no_checkpoint_at_all(self, tmp_path):

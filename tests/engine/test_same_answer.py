@@ -132,17 +132,14 @@ def test_conditional_density(form, tmp_path, monkeypatch, few):
 def _sample_of(monkeypatch, size):
     """Choices from so many rows, as if there were many."""
     monkeypatch.setattr(density_inputs, "SAMPLE", size)
-    for module in (density_inputs,):
-        monkeypatch.setattr(
-            module, "sample_rows", lambda *s, **o: sample.sample_rows(*s, **{"size": size, **o})
-        )
-        monkeypatch.setattr(module, "sample_indices", lambda n: sample.sample_indices(n, size))
+    monkeypatch.setattr(density_inputs, "sample_numbered", partial(sample.sample_numbered, size=size))
 
 
 @pytest.mark.parametrize("form", ["npy", "dask array"])
 def test_sparse_gaussian_process(form, tmp_path, monkeypatch):
     monkeypatch.setattr(task_transformed_gp, "sample_rows", partial(sample.sample_rows, size=100))
-    model = mh.TaskTransformedGP(mh.Gaussian(1.0), noise=0.2, optimize=False, inducing=X[:20])
+    given = {"noise": 0.2, "optimize": False, "inducing": X[:20]}
+    model = mh.TaskTransformedGP(mh.Gaussian(1.0), 1e5 * mh.Gaussian(1.0), **given)
     here = [*model.fit_direct(X, Y).predict(AT, return_std=True), model.log_marginal_likelihood_]
     there = model.fit_direct(*pair(form, tmp_path))
     assert there.triangle_[1] == N
@@ -150,8 +147,7 @@ def test_sparse_gaussian_process(form, tmp_path, monkeypatch):
     close(here[2], there.log_marginal_likelihood_)
     # As in one piece in memory.
     monkeypatch.undo()
-    whole = mh.TaskTransformedGP(mh.Gaussian(1.0), noise=0.2, optimize=False, inducing=X[:20])
-    close(whole.fit_direct(X, Y).predict(AT), here[0], 1e-6)
+    close(model.fit_direct(X, Y).predict(AT), here[0], 1e-6)
 
 
 def test_more_rows_than_the_sample():
@@ -197,7 +193,51 @@ class TestPartialFit:
             model.partial_fit(X[:100], X[:100])
 
 
+def test_bayes_rule_of_more_rows_than_the_sample(monkeypatch):
+    """Choices of the kernels of a posterior, with no prior given, are those of the sample in both ways."""
+    from muhat.models import kernel_bayes
+
+    monkeypatch.setattr(kernel_bayes, "sample_indices", partial(sample.sample_indices, size=150))
+    monkeypatch.setattr(kernel_bayes, "sample_rows", partial(sample.sample_rows, size=150))
+    model = mh.KernelBayes(representation=mh.Nystrom(30))
+    here = model.fit(X, Y).posterior(AT).mean()
+    close(here, model.fit(open_rows(X), open_rows(Y)).posterior(AT).mean())
+
+
+def test_evaluations_with_any_random_state():
+    """The features of a posterior are drawn once: its values are those of its moments."""
+    model = mh.KernelBayes(reg=1e-3, reg_prior=1e-2, kernel_x=mh.Gaussian(1.0), kernel_z=mh.Gaussian(0.7))
+    here = model.fit(X, Y).posterior(AT)(Y[:4, None])
+    model.set_params(random_state=np.random.default_rng(0), representation=mh.Nystrom(100))
+    close(here, model.fit(open_rows(X), open_rows(Y)).posterior(AT)(Y[:4, None]), 0.02)
+
+
+def test_functions_of_x_alone():
+    """Features that are given for x leave y to landmarks."""
+    features = mh.Features(lambda A: np.column_stack([A, A[:, 0] * A[:, 1], np.ones(len(A))]))
+    model = mh.ConditionalMean(representation=features, reg=1e-3)
+    here = model.fit(X, Y).predict(AT)
+    close(here, model.fit(open_rows(X), open_rows(Y)).predict(AT))
+
+
 class TestRefusals:
+    def test_more_after_a_fit_in_memory(self):
+        model = mh.ConditionalMean(representation=mh.Nystrom(20)).fit(X, Y)
+        with pytest.raises(ValueError, match="keeps no sums"):
+            model.partial_fit(X, Y)
+
+    def test_checkpoints(self, tmp_path):
+        with pytest.raises(ValueError, match="checkpoint is for rows that are read in blocks"):
+            mh.ConditionalMean().fit(X, Y, checkpoint=tmp_path / "c.npz")
+        model = mh.ConditionalMean(random_state=None)
+        with pytest.raises(ValueError, match="random_state that repeats"):
+            model.fit(open_rows(X), open_rows(Y), checkpoint=tmp_path / "c.npz")
+
+    def test_a_path_where_rows_are_asked_for(self, tmp_path):
+        model = mh.ConditionalMean(representation=mh.Nystrom(20)).fit(*pair("npy", tmp_path))
+        with pytest.raises(TypeError, match="needs an array"):
+            model.at(as_form("npy", TABLE, tmp_path, ["c0", "c1"]))
+
     def test_exact(self):
         with pytest.raises(ValueError, match=r"representation is exact, .* mh\.Nystrom"):
             mh.ConditionalMean(representation=mh.Exact()).fit(open_rows(X), open_rows(Y))

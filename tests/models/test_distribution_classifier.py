@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import expit
 from sklearn.base import clone
 
 import muhat as mh
+from muhat.operators.bags import bag_noise
 
 SHAPES = (
     lambda rng, n: rng.standard_normal((n, 1)),
@@ -72,3 +74,43 @@ def test_clone_and_bad_input():
         model.fit(bags, y[:-1])
     with pytest.raises(ValueError, match="Bag 2 contains NaN"):
         model.fit([*bags[:2], np.full((3, 1), np.nan), *bags[3:]], y)
+
+
+@pytest.mark.parametrize("representation", [mh.Exact(), TWO_STAGE], ids=["exact", "two-stage"])
+def test_small_bags_have_the_expected_sigmoid_of_their_noisy_logit(representation):
+    model = mh.DistributionClassifier(representation=representation, random_state=0)
+    model.fit(*data(80, 0, 30, classes=2))
+    bags = mh.Bags(data(40, 1, 3, classes=2)[0])
+    # The logit is one function, with its own slope and noise.
+    coef = model.coef_[1] - model.coef_[0]
+    logit = model.features_.of(bags) @ coef + model.intercept_[1] - model.intercept_[0]
+    noise = bag_noise(model.features_.spreads(bags, coef), 4 * model.typical_[1], bags.effective_sizes)
+    excess = np.maximum(noise - 4 * model.usual_[1], 0)
+    assert np.median(excess) > 1
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    expected = expit(logit[:, None] + np.sqrt(excess)[:, None] * nodes) @ weights / weights.sum()
+    assert_allclose(model.predict_proba(bags)[:, 1], expected, atol=0.025)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan], ids=["None", "NaN"])
+def test_missing_labels_are_refused(missing):
+    bags, _ = data(20, 0, 10)
+    labels = [1.0, 0.0, missing, *[0.0, 1.0] * 8, 1.0]
+    with pytest.raises(ValueError, match=r"label of bag 2 is (None|nan)"):
+        mh.DistributionClassifier().fit(bags, labels)
+    with pytest.raises(ValueError, match="label of bag 2 is"):
+        mh.DistributionClassifier().fit(
+            bags, np.array(["a", "b", missing, *["a", "b"] * 8, "a"], dtype=object)
+        )
+
+
+@pytest.mark.slow
+def test_many_bags_of_an_iterator_are_learned_exactly():
+    bags, y = data(510, 0, 2, classes=2)
+    fit = [
+        mh.DistributionClassifier(representation=mh.Exact(), random_state=0).fit(b, y)
+        for b in (bags, iter(bags))
+    ]
+    assert_allclose(fit[1].predict_proba(bags[:9]), fit[0].predict_proba(bags[:9]))
+    with pytest.raises(ValueError, match="iterator without bags"):
+        fit[0].predict(iter([]))

@@ -278,11 +278,57 @@ def test_an_oracle_that_always_fails():
 
     model = operator()
     model.oracle = broken
-    sent = model.send(messages(4))
+    with pytest.warns(RuntimeWarning, match=r"failed for all 4 messages.*'message 3: ZeroDivisionError: no'"):
+        sent = model.send(messages(4))
     assert sent.failed.all()
     assert len(model.log_) == 4
-    rows = mh.MessageOperator(broken, to=None).send(messages(2))
+    assert model.send(messages(4)).failed.all()  # it is said once
+    with pytest.warns(RuntimeWarning, match="failed for all"):
+        rows = mh.MessageOperator(broken, to=None).send(messages(2))
     assert np.isnan(rows.belief).all()
+    model.oracle = broken  # another oracle, which might do better
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    with pytest.warns(RuntimeWarning, match="failed for all 20"):
+        posterior = logistic_ep(X, (X[:, 0] > 0).astype(int), model, 3)
+    assert (posterior.converged, posterior.iterations) == (False, 3)
+
+
+def test_the_log_has_the_numbers_of_the_messages():
+    train = messages(300)
+    model = operator(relearn=False).fit(train, logistic_quadrature(train))
+    model.oracle = Fragile()
+    near, far = messages(7, 1), (Normal(40.0, 1.0), Beta(1.0, 2.0))
+    assert not model.send(near).asked.any()
+    with pytest.warns(RuntimeWarning, match="failed for all 1"):
+        sent = model.send(tuple(a.joined(b) for a, b in zip(near, far, strict=True)))
+    assert sent.failed.nonzero()[0].tolist() == [7]
+    assert model.log_ == ["message 14: RuntimeError: too heavy"]
+
+
+def test_a_wrong_variable_is_found_before_the_oracle_is_asked():
+    for to, error in ((2, ValueError), (0, TypeError)):
+        asked = []
+        model = mh.MessageOperator(asked.append, to=to)
+        with pytest.raises(error, match=r"0 to 1, got 2|no family"):
+            model.send(messages(4) if to else [np.zeros((3, 1))] * 4)
+        assert not asked
+
+
+def test_answers_that_wait_in_a_warm_up_are_learned_with_more_and_forgotten_by_a_fit():
+    first, more = messages(60), messages(50, 1)
+    model = operator(relearn=False)
+    model.send(first)
+    model.partial_fit(more, logistic_quadrature(more))
+    assert model.learned_from_ == 110
+    both = tuple(a.joined(b) for a, b in zip(first, more, strict=True))
+    fresh = operator(relearn=False).fit(both, logistic_quadrature(both))
+    test = messages(20, 2)
+    np.testing.assert_allclose(model.predict(test).mean, fresh.predict(test).mean, atol=1e-8)
+    model = operator(relearn=False)
+    model.send(first)
+    model.fit(more, logistic_quadrature(more))
+    assert model.learned_from_ == 50
+    assert model._waiting() is None
 
 
 def test_a_factor_that_says_nothing_is_asked_on_and_on():
@@ -314,7 +360,8 @@ def test_a_number_that_is_always_the_same_is_kept():
 def test_answers_of_another_kind_are_failures(answer, text):
     model = operator()
     model.oracle = Fragile(answer)
-    sent = model.send((Normal(3.0, 1.0), Beta(2.0, 1.0)))
+    with pytest.warns(RuntimeWarning, match="failed for all 1"):
+        sent = model.send((Normal(3.0, 1.0), Beta(2.0, 1.0)))
     assert sent.failed.all()
     assert text in model.log_[0]
 
@@ -322,7 +369,8 @@ def test_answers_of_another_kind_are_failures(answer, text):
 def test_improper_answers_are_failures():
     model = operator()
     model.oracle = lambda given: Normal(given[0].mean, -given[0].var)
-    assert model.send(messages(2)).failed.all()
+    with pytest.warns(RuntimeWarning, match="failed for all 2"):
+        assert model.send(messages(2)).failed.all()
     assert "var of message 0" in model.log_[0]
 
 
