@@ -44,7 +44,8 @@ def direction(
         o.check_report_path(report, [data])
         table = read_table(data)
         used = _two(table.columns, x, y)
-        (frame,), (dropped,) = prepare([table], own_columns(table, used, []), [], missing == o.Missing.drop)
+        wanted, leave = own_columns(table, used, []), missing == o.Missing.drop
+        (frame,), (dropped,) = prepare([table], wanted, [], leave, droppable=False)
         text = [name for name in used if not frame[name].dtype.is_numeric()]
         if text:
             raise BadUsage(f"column {text[0]!r} of {table.name!r} holds categories: give columns of numbers.")

@@ -189,11 +189,16 @@ def _left(columns: Sequence[str], drop: Sequence[str]) -> list[str]:
 
 
 def prepare(
-    tables: Sequence[Table], columns: Sequence[str], categories: Sequence[str], drop_missing: bool
+    tables: Sequence[Table],
+    columns: Sequence[str],
+    categories: Sequence[str],
+    drop_missing: bool,
+    droppable: bool = True,
 ) -> tuple[list[pl.DataFrame], list[int]]:
     """Some columns of each table as numbers and categories, and how many rows with missing cells went.
 
     A column that holds numbers in one table and text in the other is refused, as is one that holds both.
+    Columns with missing cells are no more asked to be dropped where they are not ``droppable``.
     """
     import polars as pl
 
@@ -212,16 +217,16 @@ def prepare(
     for i, (table, frame, lost) in enumerate(zip(tables, frames, gaps, strict=True)):
         if lost and not drop_missing:
             cells = ", ".join(f"{name!r} ({count})" for name, count in list(lost.items())[:6])
+            columns_too = ", or such columns with --drop" if droppable else ""
             raise BadUsage(
-                f"{table.name!r} has missing cells in {cells}: leave such rows out with --missing drop, or "
-                "such columns with --drop."
+                f"{table.name!r} has missing cells in {cells}: leave such rows out with --missing drop"
+                f"{columns_too}."
             )
         frames[i] = frame.drop_nulls()
         dropped.append(frame.height - frames[i].height)
         if frames[i].height == 0:
-            raise BadUsage(
-                f"no row of {table.name!r} is without missing cells: use --drop on the emptiest columns."
-            )
+            remedy = "use --drop on the emptiest columns" if droppable else "choose other columns"
+            raise BadUsage(f"no row of {table.name!r} is without missing cells: {remedy}.")
     for name in columns:
         _refuse_infinite(frames, name, tables)
         if frames[0][name].dtype == pl.String and name not in categories:

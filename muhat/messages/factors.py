@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, gammaln
+from scipy.special import expit
 
 from muhat._validation import as_generator, check_count, check_positive
 from muhat.messages.families import Beta, Gamma, Normal
@@ -81,14 +81,34 @@ def _moments(t: np.ndarray, w: np.ndarray) -> Normal:
 
 
 def _logistic_mode(z: Normal, p: Beta) -> np.ndarray:
-    """Where the tilted density is highest: bisection, as its slope falls."""
-    low = z.mean - z.var * (p.b - 1)
-    high = z.mean + z.var * (p.a - 1)
+    """Where the tilted density is highest."""
+    return _falling_root(
+        lambda t: (p.a - 1) * expit(-t) - (p.b - 1) * expit(t) - (t - z.mean) / z.var,
+        z.mean - z.var * (p.b - 1),
+        z.mean + z.var * (p.a - 1),
+    )
+
+
+def _falling_root(slope: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Where falling functions (n,) are zero, by bisection."""
     for _ in range(60):
         t = 0.5 * (low + high)
-        up = (p.a - 1) * expit(-t) - (p.b - 1) * expit(t) - (t - z.mean) / z.var > 0
+        up = slope(t) > 0
         low, high = np.where(up, t, low), np.where(up, high, t)
     return 0.5 * (low + high)
+
+
+def _reach(log: Callable[[np.ndarray], np.ndarray], step: np.ndarray) -> np.ndarray:
+    """The first of ``step``, 2 ``step``, 4 ``step``, ... with nothing beyond it: log densities below −45."""
+    while (short := log(step) > -45).any():
+        step = np.where(short, 2 * step, step)
+    return step
+
+
+def _check_compound(shape: float, prior_shape: float, prior_rate: float) -> None:
+    given = {"shape": shape, "prior_shape": prior_shape, "prior_rate": prior_rate}
+    for name, value in given.items():
+        check_positive(value, name, "give a number above 0", scalar=True)
 
 
 def logistic_importance(
@@ -144,22 +164,12 @@ def _check_effective(w: np.ndarray, least: float, i: int) -> None:
         )
 
 
-def _log_compound(t: np.ndarray, shape: float, prior_shape: float, prior_rate: float) -> np.ndarray:
-    """Log density at τ = e^t, per unit of t, of τ ~ Gamma(shape, r), r ~ Gamma(prior_shape, prior_rate).
-
-    ∫ Gamma(τ; s, r) Gamma(r; s', r') dr = Γ(s + s')/(Γ(s)Γ(s')) τ^{s−1} r'^{s'} (τ + r')^{−s−s'}.
-    """
-    both = shape + prior_shape
-    constant = gammaln(both) - gammaln(shape) - gammaln(prior_shape) + prior_shape * np.log(prior_rate)
-    return constant + shape * t - both * np.logaddexp(t, np.log(prior_rate))
-
-
 def _gamma_belief(t: np.ndarray, w: np.ndarray) -> Gamma:
     """The Gamma nearest to points e^t with weights: it has their E τ and E log τ."""
-    top = t.max(axis=1)
-    log_of_mean = top + np.log((w * np.exp(t - top[:, None])).sum(axis=1))
     mean_of_log = (w * t).sum(axis=1)
-    unit = Gamma.of_moments(np.exp(log_of_mean - mean_of_log), np.zeros(len(t)))
+    # E τ over exp E log τ, which is next to one for a narrow belief.
+    ratio = 1 + (w * np.expm1(t - mean_of_log[:, None])).sum(axis=1)
+    unit = Gamma.of_moments(ratio, np.zeros(len(t)))
     return Gamma(unit.shape, unit.rate * np.exp(-mean_of_log))
 
 
@@ -168,22 +178,36 @@ def compound_gamma_quadrature(
 ) -> Oracle:
     """An oracle for a precision τ ~ Gamma(shape, r) with r ~ Gamma(prior_shape, prior_rate), to 1e-8.
 
-    It takes one Gamma message, from τ, and gives the belief about τ.
+    It takes one Gamma message, from τ, and gives the belief about τ. The density of log τ,
+    ``τ^{s−1+shape} e^{−rτ} (τ + prior_rate)^{−shape−prior_shape}`` for a message Gamma(s, r), is log-concave:
+    the trapezoidal rule goes as far on either side of its mode as there is anything.
     """
+    _check_compound(shape, prior_shape, prior_rate)
 
     def oracle(messages: tuple[Gamma]) -> Gamma:
         (tau,) = messages
         s, r = tau.shape, tau.rate
-        # Per unit of t = log τ: exponent (s − 1 + shape) t − r e^t − (shape + prior_shape) log(e^t + r').
-        left, right = s - 1 + shape, s - 1 - prior_shape
+        left = s - 1 + shape
         if (left <= 0).any():
             raise ValueError(f"shape of the message from τ must be above {1 - shape:g}, got {s.min():g}.")
-        # Left of the bulk the density falls like e^{left·t}, right of it like exp(−r e^t).
-        start = np.log(np.minimum(prior_rate, left / r)) - 45 / left
-        stop = np.log((np.maximum(right, 1) + 45 + 12 * np.sqrt(np.maximum(right, 1))) / r)
-        t = start[:, None] + (stop - start)[:, None] * np.linspace(0, 1, 4001)
-        log = (s - 1)[:, None] * t - r[:, None] * np.exp(t) + _log_compound(t, shape, prior_shape, prior_rate)
-        return _gamma_belief(t, _weights(log))
+        both, scale = shape + prior_shape, np.log(prior_rate)
+        mode = _falling_root(
+            lambda t: left - r * np.exp(t) - both * expit(t - scale),
+            np.log(left / (r + both / prior_rate)),
+            np.log(left / r),
+        )
+        peak, share = r * np.exp(mode), expit(mode - scale)
+        below, above = -np.logaddexp(0, mode - scale), -np.logaddexp(0, scale - mode)
+
+        def log(d: np.ndarray) -> np.ndarray:
+            """Log density at d (m, n) off the mode, over that at the mode: no large number is subtracted."""
+            return left * d - peak * np.expm1(d) - both * np.logaddexp(below, above + d)
+
+        sd = 1 / np.sqrt(peak + both * share * (1 - share))
+        start, stop = (_reach(log, side * sd) for side in (-1, 1))
+        d = start + (stop - start) * np.linspace(0, 1, 4001)[:, None]
+        unit = _gamma_belief(d.T, _weights(log(d).T))
+        return Gamma(unit.shape, unit.rate * np.exp(-mode))
 
     return oracle
 
@@ -197,6 +221,7 @@ def compound_gamma_importance(
     random_state: Any = None,
 ) -> Oracle:
     """The same by importance sampling: τ and its rate are drawn from the factor itself."""
+    _check_compound(shape, prior_shape, prior_rate)
     check_count(particles, "particles", 2)
     rng = as_generator(random_state)
 

@@ -101,7 +101,7 @@ def test_bad_input_is_one_line_and_status_2(data, case, monkeypatch):
     [
         ("a,b\n" + "1,1\n1,2\n" * 20, "column 'a' is constant"),
         ("a,b\n1,1\n2,2\n", "at least 20"),
-        ("a,b\n" + "1,1\n2,\n3,3\n" * 20, "missing cells"),
+        ("a,b\n" + "1,1\n2,\n3,3\n" * 20, "leave such rows out with --missing drop.\n"),
     ],
 )
 def test_data_without_a_direction(tmp_path, content, message):

@@ -91,6 +91,22 @@ def test_the_compound_gamma_belief_has_both_moments(s, r):
     assert digamma(found.shape[0]) - np.log(found.rate[0]) == pytest.approx(log_mean, rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.parametrize("s", [1e3, 1e6, 1e8])
+def test_the_compound_gamma_belief_of_narrow_messages(s):
+    """Where τ is known, (1 + τ)⁻² takes 2 τ/(1 + τ) from the shape, up to O(1/τ)."""
+    found = compound_gamma_quadrature()((Gamma([s, 30.0], [1.0, 2.0]),))
+    assert found.shape[0] == pytest.approx(s - 2, abs=max(5 / s, 1e-7 * s))
+    alone = compound_gamma_quadrature()((Gamma(30.0, 2.0),))
+    assert found.shape[1] == pytest.approx(alone.shape[0], rel=1e-9)
+
+
+@pytest.mark.parametrize("oracle", [compound_gamma_quadrature, compound_gamma_importance])
+def test_the_compound_gamma_refuses_what_is_no_gamma(oracle):
+    for name in ("shape", "prior_shape", "prior_rate"):
+        with pytest.raises(ValueError, match=rf"{name} must be"):
+            oracle(**{name: -1.0})
+
+
 def test_compound_gamma_by_sampling():
     message = Gamma([6.0, 20.0], [4.0, 10.0])
     exact = compound_gamma_quadrature()((message,))

@@ -43,6 +43,8 @@ def test_scale_place_sign_and_order_do_not_matter():
     order = np.random.default_rng(1).permutation(len(x))
     for a, b in ((100 * x + 7, y), (x, -1e-3 * y), (5 - x, y * 1e6), (x[order], y[order])):
         assert_allclose(model.decision_function(a, b), value, rtol=0.02)  # a split may fall either way
+    for a, b in ((1e200 * x, y), (x, 1e-200 * y), (1e-300 * x, 1e300 * y)):
+        assert_allclose(model.decision_function(a, b), value, rtol=0.02)
     assert abs(model.decision_function(x, y[order]) - value) > 0.5  # the pairing does matter
 
 
