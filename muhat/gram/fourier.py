@@ -45,6 +45,12 @@ class FourierKernel(FeatureKernel):
         _threads.run_blocks(work, _threads.row_blocks(len(X), 2 * q))
         return out
 
+    def drift(self, U: np.ndarray, G: np.ndarray) -> np.ndarray:
+        """``∇ₜ gᵀ E φ(x + t)`` at t = 0 where ``u = E φ(x)``, for rows of ``U`` and ``G`` (n, p), (n, d)."""
+        omega = np.asarray(self.frequencies)
+        q = len(omega)
+        return (G[:, q:] * U[:, :q] - G[:, :q] * U[:, q:]) @ omega  # cos' = −sin, sin' = cos
+
     def __repr__(self) -> str:
         return f"FourierKernel({self.kernel!r}, p={self.size})"
 

@@ -83,8 +83,9 @@ class Message(ABC):
     def relative_to(self, base: Any) -> np.ndarray:
         """Two free numbers that say how these differ from ``base``, (n, 2); 0 where they are the same.
 
-        They are of the scale of ``base``: a small error ε in the first costs ε²/2 nats, in the second between
-        ε²/4 and ε²/2, whatever ``base`` is.
+        They are of the scale of ``base``: a small error ε in the first costs ε²/2 nats where these are as
+        wide as ``base``, whatever that is, and up to c times as much where their variance is c times smaller;
+        in the second between ε²/4 and ε²/2.
         """
 
     @classmethod

@@ -40,8 +40,9 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
     count for y is not looked at.
 
     A bag of n points gives P only up to its sampling error: to first order f then varies by the variance of
-    its slope over the points, over n, of which a learned share is added to the noise [MR11]. Standard
-    deviations are stretched so that 90% intervals hold 90% of bags that were left out in learning.
+    its slope over the points, over n, of which a learned share is added to the noise [MR11]. From 30 bags on,
+    and unless ``noise`` is given, standard deviations are stretched so that 90% intervals hold 90% of bags
+    that were left out in learning.
 
     Args:
         kernel: the outer kernel, or a whole ``mh.OnDistributions``. None for ``mh.Cauchy()``. A lengthscale
@@ -49,7 +50,7 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
         inner: the kernel on points, alike, for bags as they are; None for place and scales of shape.
         representation: ``mh.Exact()``, ``mh.Fourier(p)`` or a pair for points and embeddings,
             ``(mh.Fourier(600), mh.Nystrom(500))``. None chooses by cost.
-        noise: standard deviation of y around f; None to learn it.
+        noise: standard deviation of y around f; None to learn it. Where it is given nothing is stretched.
         warm_start: whether ``fit`` keeps the kernel, the noise and the random features of the fit before.
         random_state: seed of the features and of the bags that the parameters are learned from.
 
@@ -61,7 +62,7 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
         features_: of bags.
         weights_: posterior of their coefficients.
         share_: of the first-order variance of finite bags, what counts.
-        stretch_: factor of standard deviations, from bags left out in learning.
+        stretch_: factor of standard deviations, from bags left out in learning; 1 where there is none.
     """
 
     def __init__(

@@ -6,6 +6,7 @@ random features, or exactly with the training bags as landmarks. Above them all 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,27 @@ def _values(first: FeatureKernel, block: Block, G: np.ndarray) -> list[np.ndarra
         return first.values(block.X, G[block.of], block.pieces())
     Phi = first.features(block.X)
     return [Phi[rows] @ G[i] for i, rows in zip(block.of, block.pieces(), strict=True)]
+
+
+def _moved(first: FeatureKernel, bags: Bags, U: np.ndarray, G: np.ndarray) -> np.ndarray:
+    """Slope of ``gᵀ E φ(x)`` as each bag moves along a column, for rows of ``G``, ``U = E φ(x)``; (n, d)."""
+    if isinstance(first, (OctaveKernel, FourierKernel)):
+        return first.drift(U, G)
+    return np.stack(
+        [
+            (G * (mean_features(up, first) - mean_features(down, first))).sum(axis=1) / (2 * size)
+            for up, down, size in _shifts(bags, bags)
+        ],
+        axis=1,
+    )
+
+
+def _shifts(bags: Bags, marks: AnyBags) -> Iterator[tuple[Bags, Bags, float]]:
+    """Column by column the bags moved up and down by a little of its spread in ``marks``, and by how much."""
+    for c, scale in enumerate(marks.pool().std(axis=0)):
+        step = np.zeros(bags.dimension)
+        step[c] = 1e-4 * scale if scale > 0 else 1e-4
+        yield bags.shifted(step), bags.shifted(-step), float(step[c])
 
 
 def _spread(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -153,10 +175,9 @@ class TwoStage:
         G, H = self._slopes(U, coef), None
         if self.location is not None:
             d = len(self.location)
-            G, H = G[:, d:], G[:, :d] * self.location
-            if isinstance(self.first, OctaveKernel):  # the shape moves against the mean
-                H = H - self.first.drift(U[:, d:], G)
             bags = bags.centred()
+            G, H = G[:, d:], G[:, :d] * self.location
+            H = H - _moved(self.first, bags, U[:, d:], G)  # the shape moves against the mean
         out = np.empty(len(bags))
 
         def work(some: slice) -> None:
@@ -268,13 +289,10 @@ class Landmarks:
 def _drift(bags: Bags, marks: AnyBags, inner: Kernel, G: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Slope of ``Σ G ⟨P, Z⟩ + ½ own ‖P‖²`` along each column, (k, n, p) and (k, n) → (k, n, d)."""
     out = np.empty((*own.shape, bags.dimension))
-    for c, scale in enumerate(marks.pool().std(axis=0)):
-        step = np.zeros(bags.dimension)
-        step[c] = 1e-4 * scale if scale > 0 else 1e-4
-        up, down = bags.shifted(step), bags.shifted(-step)
+    for c, (up, down, size) in enumerate(_shifts(bags, marks)):
         sides = inner_products(up, marks, inner) - inner_products(down, marks, inner)
         sizes = squared_norms(up, inner) - squared_norms(down, inner)
-        out[..., c] = ((G * sides).sum(axis=-1) + 0.5 * own * sizes) / (2 * step[c])
+        out[..., c] = ((G * sides).sum(axis=-1) + 0.5 * own * sizes) / (2 * size)
     return out
 
 

@@ -57,7 +57,25 @@ def test_it_is_the_gaussian_process_of_its_kernel(fitted):
 def test_spreads_are_the_variance_of_the_slope(fitted):
     """The slope of f from P towards a point x is the derivative of f at (1 − t)P + t x."""
     model, bags, _ = fitted
-    bag, features = bags[3], model.features_
+    check_spread(model, bags[3])
+
+
+@pytest.mark.parametrize(
+    "representation",
+    [TWO_STAGE, (mh.Nystrom(40), mh.Fourier(80)), (mh.Nystrom(40), mh.Nystrom(30)), mh.Exact()],
+    ids=["fourier", "nystrom-fourier", "nystrom", "exact"],
+)
+def test_spreads_of_a_kernel_with_location_are_the_variance_of_the_slope(representation):
+    rng = np.random.default_rng(0)
+    bags = [rng.normal(size=2) + rng.gamma(rng.uniform(0.5, 3), size=(20, 2)) for _ in range(40)]
+    y = np.array([np.mean((bag - bag.mean(axis=0)) ** 3) + bag[:, 0].mean() for bag in bags])
+    kernel = mh.OnDistributions(mh.Gaussian(), mh.Gaussian(), location=[1.5, 3.0])
+    model = mh.DistributionRegressor(kernel, representation=representation, random_state=0).fit(bags, y)
+    check_spread(model, bags[3])
+
+
+def check_spread(model, bag):
+    features = model.features_
     coef = model.unit_amplitude_**0.5 * model.weights_.mean
     n, t = len(bag), 1e-4
 
