@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from numbers import Integral
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
@@ -140,7 +139,7 @@ def open_rows(source: Any, columns: Any = None) -> Rows:
         if columns is not None:
             raise ValueError("columns are chosen when rows are opened: give them with the path or array.")
         return source
-    flat = isinstance(columns, (str, Integral))
+    flat = isinstance(columns, (str, int, np.integer))
     columns = [columns] if flat else columns
     if isinstance(source, (str, os.PathLike)):
         return _open_path(Path(source), columns, flat)
@@ -267,7 +266,7 @@ def _numbers(column: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _named(columns: Any, known: Sequence[str], path: Path) -> list[str]:
-    names: Any = [known[c] if isinstance(c, Integral) and 0 <= c < len(known) else c for c in columns]
+    names: Any = [known[c] if isinstance(c, (int, np.integer)) and 0 <= c < len(known) else c for c in columns]
     missing = [c for c in names if c not in known]
     if missing:
         raise ValueError(f"{path.name} has no column {missing[0]!r}: it has {', '.join(map(str, known))}.")
@@ -276,7 +275,7 @@ def _named(columns: Any, known: Sequence[str], path: Path) -> list[str]:
 
 def _indices(columns: Sequence[Any], shape: tuple[int, ...]) -> list[int]:
     width = shape[1] if len(shape) > 1 else 1
-    if any(not isinstance(c, Integral) or not 0 <= c < width for c in columns):
+    if any(not isinstance(c, (int, np.integer)) or not 0 <= c < width for c in columns):
         raise ValueError(f"columns of an array are positions from 0 to {width - 1}, got {list(columns)!r}.")
     return [int(c) for c in columns]
 

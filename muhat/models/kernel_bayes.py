@@ -151,7 +151,7 @@ class KernelBayes(Estimator):
         check_is_fitted(self)
         return self._for(*self._prior(prior))[0]
 
-    def posterior(self, x: Any, prior: Any = None) -> Posterior:
+    def posterior(self, x: Any, prior: Any = None) -> Posterior | MomentPosterior:
         """The posteriors of z given each row of ``x`` (q, d): a batch of q embeddings.
 
         Their ``unlike`` are the rows that lie far from every x of the pairs, of which these say nothing.
