@@ -266,7 +266,8 @@ def _numbers(column: Any, name: str, path: Path) -> np.ndarray:
 
 
 def _named(columns: Any, known: Sequence[str], path: Path) -> list[str]:
-    names: Any = [known[c] if isinstance(c, (int, np.integer)) and 0 <= c < len(known) else c for c in columns]
+    by_place: dict[Any, str] = dict(enumerate(known))
+    names: Any = [by_place.get(c, c) for c in columns]
     missing = [c for c in names if c not in known]
     if missing:
         raise ValueError(f"{path.name} has no column {missing[0]!r}: it has {', '.join(map(str, known))}.")

@@ -151,10 +151,11 @@ class KernelBayes(Estimator):
         check_is_fitted(self)
         return self._for(*self._prior(prior))[0]
 
-    def posterior(self, x: Any, prior: Any = None) -> Posterior | MomentPosterior:
+    def posterior(self, x: Any, prior: Any = None) -> Any:
         """The posteriors of z given each row of ``x`` (q, d): a batch of q embeddings.
 
-        Their ``unlike`` are the rows that lie far from every x of the pairs, of which these say nothing.
+        A :class:`Posterior`, or of pairs that are read in blocks a :class:`MomentPosterior`. Their ``unlike``
+        are the rows that lie far from every x of the pairs, of which these say nothing.
 
         Args:
             x: observations.
