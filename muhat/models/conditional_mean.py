@@ -197,9 +197,15 @@ class ConditionalMean(RegressorMixin, Estimator):
             pair = paired_sources(X, Y) or (open_rows(as_rows(X, "X")), open_rows(np.asarray(Y)))
             pair[0].names = [str(c) for c in X.columns] if is_frame(X) else pair[0].names
             self.fit(*pair)
-        elif self.moments_ is None:
-            raise ValueError(
-                "fit on arrays keeps no sums to add to: begin with partial_fit, or fit on mh.open_rows(X)."
+        elif self.moments_ is None:  # after a fit in memory: its rows and these, as if for the first time
+            before = self.gram_.points if self.groups_ is None else self.groups_.points[self.groups_.inverse]
+            if self.encoder_x_.categories or self.encoder_y_.categories:
+                raise ValueError("Categories have no sums to add to: fit on all rows at once.")
+            A, B = self._rows(X), np.asarray(Y).reshape(len(Y), -1)
+            outputs = np.concatenate([self.Y_, B])
+            self.fit(
+                open_rows(np.concatenate([before, A])),
+                open_rows(outputs[:, 0] if self.flat_y_ else outputs),
             )
         else:
             pair = paired_sources(X, Y) or (open_rows(self._rows(X)), open_rows(np.asarray(Y)))

@@ -249,7 +249,8 @@ class KernelBayes(Estimator):
         if isinstance(represent_z, Features):
             kernel_z = represent_z.fit(kernel_z, Z, rng)
         # The distribution of z in the pairs is, for choices, that in their sample.
-        asked = (Z, np.full(len(Z), 1 / len(Z))) if points is self.Z_ else (points, weights)
+        even = points is self.Z_ and np.ptp(weights) == 0
+        asked = (Z, np.full(len(Z), 1 / len(Z))) if even else (points, weights)
         task = Task(
             RULES[self.rule],
             X,
