@@ -25,9 +25,8 @@ help:  ## list the targets
 run: $(CORE)  ## install and take the tour
 	$(BIN)/muhat tour
 
-test: $(DEV)  ## run every test, the default ones and then the slow ones
-	$(BIN)/python -m pytest -n logical $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -m slow -n logical $(PYTEST_ARGS) || [ $$? -eq 5 ]  # 5: there are none
+test: $(DEV)  ## run every test, also the slow ones
+	$(BIN)/python -m pytest -m "" -n logical --dist worksteal $(PYTEST_ARGS)
 
 test-fast: $(DEV)  ## run the default tests only
 	$(BIN)/python -m pytest -n logical $(PYTEST_ARGS)

@@ -437,7 +437,7 @@ class TestRefused:
 class TestStatistics:
     """Where there is nothing to find, 5% are rejected; where there is, as many as in memory."""
 
-    RUNS, BAND = 400, (0.02, 0.085)  # 99.7% of binomial rates
+    RUNS, BAND = 200, (0.01, 0.105)  # 99.7% of binomial rates
 
     @staticmethod
     def draw(rng, kind, n):
