@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 
 from muhat._bags import AnyBags, as_bags
+from muhat._threads import one_blas_thread
 from muhat._validation import check_positive
 from muhat.kernels.base import Kernel
 from muhat.kernels.on_distributions import products
@@ -92,11 +93,12 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
             self.seed_ = new_seed(self.random_state)
         bags, sample = self._take(bags)
         targets = _numbers(as_targets(y, bags))
-        if not warm:
-            self._learn(bags, sample, targets)
-        self.__dict__.pop("_index", None)
-        self._start()
-        return self._add(bags, targets)
+        with one_blas_thread():  # small systems and blocks of bags: BLAS's own threads would only wait
+            if not warm:
+                self._learn(bags, sample, targets)
+            self.__dict__.pop("_index", None)
+            self._start()
+            return self._add(bags, targets)
 
     def _learn(self, bags: Any, sample: AnyBags, y: np.ndarray) -> None:
         """Kernel, amplitude and noise, and the slopes that the noise of finite bags is taken from."""
