@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -66,7 +67,8 @@ class ArrayRows(Rows):
     def read(self, start: int, stop: int) -> np.ndarray:
         part = np.asarray(self.array[start:stop])
         part = part[:, None] if part.ndim == 1 else part
-        return part if self.picked is None else part[:, self.picked]
+        part = part if self.picked is None else part[:, self.picked]
+        return _unmapped(self.array, part) if isinstance(self.array, np.memmap) else part
 
 
 class ParquetRows(Rows):
@@ -178,6 +180,16 @@ def checked(block: Any, name: str, start: int) -> np.ndarray:
         return np.asarray(as_rows(block, name), dtype=np.float64)  # sums of many rows need it
     except ValueError as error:
         raise ValueError(f"{error} (rows counted from row {start} of {name})") from None
+
+
+def _unmapped(array: np.memmap, part: np.ndarray) -> np.ndarray:
+    """A copy of ``part``; the pages of the file leave this process, whose memory would else grow with it."""
+    part = np.array(part)
+    pages = getattr(array, "_mmap", None)
+    # Not of a copy-on-write map: what was written there is nowhere else.
+    if pages is not None and array.mode in ("r", "r+") and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+    return part
 
 
 def _is_zarr(X: Any) -> bool:

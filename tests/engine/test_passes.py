@@ -53,6 +53,18 @@ class TestForms:
             sum_rows(lambda A: (A.sum(axis=0),), source)
 
 
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_what_was_written_to_a_map_is_read(mode, tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode=mode)
+    want = X.copy()
+    if mode != "r":
+        mapped[0] = want[0] = 7.0
+    rows = open_rows(mapped)
+    for _ in range(2):  # pages are given back after each read
+        np.testing.assert_array_equal(rows.read(0, len(X)), want)
+
+
 def test_keys_do_not_depend_on_the_cut():
     whole = row_keys(0, 1000)
     parts = [row_keys(a, b) for a, b in ((0, 7), (7, 333), (333, 1000))]

@@ -8,25 +8,29 @@ truncate γ have this.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
+from muhat import _threads
 from muhat._array import Array
 from muhat.operators.bayes.kbr_b import squared_solve
 
 # Bytes that the moments may take.
 MEMORY = 1e9
-# Entries of one block of products of features.
-BLOCK_ELEMENTS = 1 << 23
+# Entries of a block of features that products are made of.
+BLOCK_ELEMENTS = 1 << 20
+# Entries of the moments below which one core contracts them sooner than two.
+ALONE = 1 << 19
 
 
 @dataclass(frozen=True)
 class ThirdOrder:
-    """Moments of features Ψ (n, p) of x and Φ (n, q) of z.
+    """Moments of features Ψ (n, p) of x and Φ (n, q) of z; of symmetric pairs one half is held.
 
     Attributes:
-        evidence: ``(1/n) Σ ψ⊗ψ⊗φ``, (p², q).
-        joint: ``(1/n) Σ φ⊗ψ⊗φ``, (q p, q).
+        evidence: ``(1/n) Σ ψ⊗ψ⊗φ``, (p(p + 1)/2, q).
+        joint: ``(1/n) Σ φ⊗φ⊗ψ``, (q(q + 1)/2, p).
         mass: ``(1/n) Σ ψ⊗φ``, (p, q).
     """
 
@@ -36,24 +40,61 @@ class ThirdOrder:
 
     @classmethod
     def of(cls, Psi: Array, Phi: Array) -> ThirdOrder:
-        (n, p), q = Psi.shape, Phi.shape[1]
-        evidence, joint = np.zeros((p * p, q)), np.zeros((q * p, q))
-        rows = max(1, BLOCK_ELEMENTS // (max(p, q) * p))
-        for i in range(0, n, rows):
-            a, c = Psi[i : i + rows], Phi[i : i + rows]
-            evidence += (a[:, :, None] * a[:, None, :]).reshape(len(a), -1).T @ c
-            joint += (c[:, :, None] * a[:, None, :]).reshape(len(a), -1).T @ c
-        return cls(evidence / n, joint / n, Psi.T @ Phi / n)
+        n = len(Psi)
+        return cls(_thirds(Psi, Phi) / n, _thirds(Phi, Psi) / n, Psi.T @ Phi / n)
 
     @staticmethod
     def pays(n: int, p: int, q: int) -> bool:
         """Whether a contraction is cheaper than a sum over the pairs, and fits in memory."""
         # A contraction reads the moments once, at the speed of memory; a sum runs at that of BLAS.
-        return n > 20 * max(p, q) and 8.0 * (p * p * q + q * q * p) <= MEMORY
+        return n > 20 * max(p, q) and 4.0 * (p * p * q + q * q * p) <= MEMORY
 
     def posterior(self, s: Array, psi: Array, reg: float) -> tuple[Array, Array, float]:
         """Coefficients of the posterior (q,), b (p,) with ``wᵢ = (γᵢ/n) ψ(xᵢ)ᵀb``, and the sum of the w."""
-        p, q = self.mass.shape
-        C = (self.evidence @ s).reshape(p, p)
-        b = squared_solve(C, psi, reg)[:, 0]
-        return (self.joint @ s).reshape(q, p) @ b, b, float(b @ self.mass @ s)
+        # BLAS's threads cost more than they bring in products of this size.
+        with _threads.one_blas_thread():
+            b = squared_solve(_unfold(_contract(self.evidence, s)), psi, reg)[:, 0]
+            return _unfold(_contract(self.joint, b)) @ s, b, float(b @ self.mass @ s)
+
+
+def _thirds(A: Array, B: Array) -> Array:
+    """``Σᵢ aᵢ⊗aᵢ⊗bᵢ`` with one half of the symmetric pair, (p(p + 1)/2, q)."""
+    (n, p), q = A.shape, B.shape[1]
+    out = np.zeros((p * (p + 1) // 2, q))
+    firsts = np.concatenate([[0], np.cumsum(np.arange(p, 0, -1))])
+    for rows in _threads.row_blocks(n, p + q, BLOCK_ELEMENTS):
+        a, b = np.ascontiguousarray(A[rows].T), B[rows]
+
+        def work(part: slice, a: Array = a, b: Array = b) -> None:
+            for j in range(part.start, part.stop):
+                out[firsts[j] : firsts[j + 1]] += (a[j] * a[j:]) @ b
+
+        _threads.run_blocks(work, [slice(j, j + 1) for j in range(p)])
+    return out
+
+
+def _contract(moments: Array, v: Array) -> Array:
+    """``moments @ v``, which reads much and computes little: half the rows on each core."""
+    out = np.empty(len(moments))
+
+    def work(rows: slice) -> None:
+        np.matmul(moments[rows], v, out=out[rows])
+
+    half = -(-len(moments) // 2)
+    whole = [slice(0, len(moments))]
+    _threads.run_blocks(work, whole if moments.size < ALONE else [slice(0, half), slice(half, len(moments))])
+    return out
+
+
+def _unfold(half: Array) -> Array:
+    """The symmetric matrix (p, p) of whose upper rows ``half`` is."""
+    return half[_places((int(np.sqrt(8 * len(half) + 1)) - 1) // 2)]
+
+
+@cache
+def _places(p: int) -> Array:
+    """Where each entry of a symmetric (p, p) lies in its upper rows."""
+    out = np.empty((p, p), dtype=np.intp)
+    upper = np.triu_indices(p)
+    out[upper] = out.T[upper] = np.arange(len(upper[0]))
+    return out
