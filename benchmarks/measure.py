@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -37,9 +38,11 @@ def alternate(ours: Callable[[], object], bare: Callable[[], object], rounds: in
     return min(a for a, _ in pairs), min(b for _, b in pairs)
 
 
-def fresh(code: str) -> dict[str, float]:
+def fresh(code: str, **environment: str) -> dict[str, float]:
     """Run ``code`` in a new process; it prints one JSON object as its last line."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-c", code]
+    env = {**os.environ, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     if done.returncode:
         raise RuntimeError(f"A benchmark failed:\n{done.stderr}")
     return json.loads(done.stdout.strip().splitlines()[-1])

@@ -87,7 +87,8 @@ def density(
         if both := [name for name in outputs if name in inputs]:
             raise BadUsage(f"{', '.join(map(repr, both))} is in both --x and --y: put it in one.")
         taken = pick(categories or [], [*outputs, *inputs], "--categories")
-        (frame,), (dropped,) = prepare([table], [*outputs, *inputs], taken, missing == o.Missing.drop)
+        leave = missing == o.Missing.drop
+        (frame,), (dropped,) = prepare([table], [*outputs, *inputs], taken, leave, droppable=False)
         _check_outputs(frame, outputs)
         X = frame.select(inputs)
         points = points_of(X, at or []) if inputs else [{}]

@@ -93,7 +93,8 @@ def depend(
         if twice:
             raise BadUsage(f"{', '.join(map(repr, twice))} is in two of --x, --y and --given: put it in one.")
         taken = pick(categories or [], used, "--categories")
-        (frame,), (dropped,) = prepare([table], used, taken, missing == o.Missing.drop)
+        leave = missing == o.Missing.drop
+        (frame,), (dropped,) = prepare([table], used, taken, leave, droppable=False)
         X, Y, Z = (frame.select(side) for side in sides.values())
         with bad_input(), working("testing"):
             choice: Any = kernel and kernel.value

@@ -101,7 +101,8 @@ def posterior(
         names, data = pick(theta, table.columns, "--theta"), pick(x, table.columns, "--x")
         if both := [name for name in names if name in data]:
             raise BadUsage(f"{', '.join(map(repr, both))} is in both --theta and --x: put it in one.")
-        (frame,), (dropped,) = prepare([table], [*names, *data], [], missing == o.Missing.drop)
+        leave = missing == o.Missing.drop
+        (frame,), (dropped,) = prepare([table], [*names, *data], [], leave, droppable=False)
         _check_numbers(frame, names, "--theta")
         _check_numbers(frame, data, "--x")
         point = _observation(observed, frame.select(data))

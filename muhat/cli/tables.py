@@ -198,20 +198,21 @@ def prepare(
     """Some columns of each table as numbers and categories, and how many rows with missing cells went.
 
     A column that holds numbers in one table and text in the other is refused, as is one that holds both.
-    Columns with missing cells are no more asked to be dropped where they are not ``droppable``.
+    Not ``droppable``: the columns were named one by one, and no option leaves one out.
     """
     import polars as pl
 
+    leave = "leave it out with --drop" if droppable else "leave it out"
     frames = [
         table.frame.select(
-            _spelled(table.frame[name], name, table.name, name in categories) for name in columns
+            _spelled(table.frame[name], name, table.name, name in categories, leave) for name in columns
         )
         for table in tables
     ]
     # What a column holds is decided before rows go, and by all tables together.
     for name in columns:
         if any(frame[name].dtype == pl.String for frame in frames) and name not in categories:
-            frames = _decided(frames, name, tables)
+            frames = _decided(frames, name, tables, leave)
     gaps = [_missing(frame) for frame in frames]
     dropped = []
     for i, (table, frame, lost) in enumerate(zip(tables, frames, gaps, strict=True)):
@@ -228,13 +229,13 @@ def prepare(
             remedy = "use --drop on the emptiest columns" if droppable else "choose other columns"
             raise BadUsage(f"no row of {table.name!r} is without missing cells: {remedy}.")
     for name in columns:
-        _refuse_infinite(frames, name, tables)
+        _refuse_infinite(frames, name, tables, leave)
         if frames[0][name].dtype == pl.String and name not in categories:
-            _refuse_identifier(frames, name, tables)
+            _refuse_identifier(frames, name, tables, leave)
     return frames, dropped
 
 
-def _spelled(column: pl.Series, name: str, source: str, category: bool) -> pl.Series:
+def _spelled(column: pl.Series, name: str, source: str, category: bool, leave: str) -> pl.Series:
     """A column as numbers where its type says so, and else as printable text; gaps as nulls."""
     import polars as pl
 
@@ -243,8 +244,7 @@ def _spelled(column: pl.Series, name: str, source: str, category: bool) -> pl.Se
         return column.cast(pl.Float64).fill_nan(None)
     if kind.is_temporal() or kind.is_nested() or kind in (pl.Binary, pl.Object):
         raise BadUsage(
-            f"column {name!r} of {source!r} holds {kind}, neither numbers nor categories: leave it out "
-            "with --drop."
+            f"column {name!r} of {source!r} holds {kind}, neither numbers nor categories: {leave}."
         )
     text = column.cast(pl.String).str.strip_chars()
     text = text.set(text.is_in(list(MISSING)), None)
@@ -252,7 +252,9 @@ def _spelled(column: pl.Series, name: str, source: str, category: bool) -> pl.Se
     return text.replace(awkward) if awkward else text
 
 
-def _decided(frames: list[pl.DataFrame], name: str, tables: Sequence[Table]) -> list[pl.DataFrame]:
+def _decided(
+    frames: list[pl.DataFrame], name: str, tables: Sequence[Table], leave: str
+) -> list[pl.DataFrame]:
     """A column of text as numbers if all of it is, as categories if none of it is."""
     import polars as pl
 
@@ -268,8 +270,8 @@ def _decided(frames: list[pl.DataFrame], name: str, tables: Sequence[Table]) -> 
         i = next(i for i, values in enumerate(odd) if len(values))
         value = odd[i][0]
         raise BadUsage(
-            f"column {name!r} mixes numbers and text, e.g. {value!r} in {tables[i].name!r}: mend it, leave "
-            "it out with --drop, or take it as a category with --categories."
+            f"column {name!r} mixes numbers and text, e.g. {value!r} in {tables[i].name!r}: mend it, "
+            f"{leave}, or take it as a category with --categories."
         )
     return [frame.with_columns(text.alias(name)) for frame, text in zip(frames, texts, strict=True)]
 
@@ -279,21 +281,20 @@ def _missing(frame: pl.DataFrame) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _refuse_infinite(frames: Sequence[pl.DataFrame], name: str, tables: Sequence[Table]) -> None:
+def _refuse_infinite(frames: Sequence[pl.DataFrame], name: str, tables: Sequence[Table], leave: str) -> None:
     import polars as pl
 
     for frame, table in zip(frames, tables, strict=True):
         if frame[name].dtype == pl.Float64 and frame[name].is_infinite().any():
-            raise BadUsage(
-                f"column {name!r} of {table.name!r} has infinite values: mend it, or leave it out "
-                "with --drop."
-            )
+            raise BadUsage(f"column {name!r} of {table.name!r} has infinite values: mend it, or {leave}.")
 
 
-def _refuse_identifier(frames: Sequence[pl.DataFrame], name: str, tables: Sequence[Table]) -> None:
+def _refuse_identifier(
+    frames: Sequence[pl.DataFrame], name: str, tables: Sequence[Table], leave: str
+) -> None:
     """Text that never repeats is a name for a row, which says nothing about a distribution."""
     if all(frame.height >= ID_ROWS and frame[name].n_unique() == frame.height for frame in frames):
         raise BadUsage(
             f"column {name!r} of {tables[0].name!r} has another text in every row, as an identifier or a "
-            "date has: leave it out with --drop, or take it as a category with --categories."
+            f"date has: {leave}, or take it as a category with --categories."
         )
