@@ -1,0 +1,56 @@
+"""The command of a paper: its experiments one after the other, or one of them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from muhat.datasets import DataNotFound
+
+
+def run_experiments(
+    paper: str,
+    about: str | None,
+    experiments: Mapping[str, str],
+    arguments: Sequence[str] | None,
+    option: str = "figure",
+    more: Mapping[str, dict[str, Any]] | None = None,
+) -> int:
+    """Parse the command line and run: 1 if the one experiment that was asked for has no data, else 0.
+
+    Args:
+        paper: the name of its folder.
+        about: what the command does.
+        experiments: modules of that folder by what they are called on the command line.
+        arguments: the command line; None for that of the process.
+        option: what an experiment is called there.
+        more: further options, handed to those experiments whose ``run`` knows them.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m papers.{paper}", description=about)
+    parser.add_argument("--quick", action="store_true", help="few repetitions: does everything run?")
+    parser.add_argument(f"--{option}", dest="only", choices=list(experiments), help=f"one {option} alone")
+    parser.add_argument("--out", type=Path, default=Path("out") / paper, help="folder of the results")
+    parser.add_argument("--seed", type=int, default=0)
+    for name, settings in (more or {}).items():
+        parser.add_argument(f"--{name}", **settings)
+    chosen = parser.parse_args(arguments)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    missing = False
+    for name in experiments if chosen.only is None else (chosen.only,):
+        start = perf_counter()
+        run = import_module(f"papers.{paper}.{experiments[name]}").run
+        known = {key: getattr(chosen, key) for key in more or {} if key in signature(run).parameters}
+        try:
+            run(chosen.out, chosen.quick, chosen.seed, **known)
+        except DataNotFound as error:
+            print(f"{option} {name} left out: {error}", file=sys.stderr)
+            missing = True
+            continue
+        print(f"{option} {name}: {perf_counter() - start:.0f} s, in {chosen.out}\n")
+    return int(missing and chosen.only is not None)
