@@ -14,6 +14,18 @@ from typing import Any
 from muhat.datasets import DataNotFound
 
 
+def at_least_one(text: str) -> int:
+    """A count from the command line."""
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {count}")
+    return count
+
+
+# An option for :func:`run_experiments`.
+SEEDS = {"type": at_least_one, "help": "how many data sets, where there are several"}
+
+
 def run_experiments(
     paper: str,
     about: str | None,
@@ -27,7 +39,8 @@ def run_experiments(
     Args:
         paper: the name of its folder.
         about: what the command does.
-        experiments: modules of that folder by what they are called on the command line.
+        experiments: by what they are called on the command line, modules of that folder with a function
+            ``run``, or ``"module:function"``.
         arguments: the command line; None for that of the process.
         option: what an experiment is called there.
         more: further options, handed to those experiments whose ``run`` knows them.
@@ -44,7 +57,8 @@ def run_experiments(
     missing = False
     for name in experiments if chosen.only is None else (chosen.only,):
         start = perf_counter()
-        run = import_module(f"papers.{paper}.{experiments[name]}").run
+        module, _, function = experiments[name].partition(":")
+        run = getattr(import_module(f"papers.{paper}.{module}"), function or "run")
         known = {key: getattr(chosen, key) for key in more or {} if key in signature(run).parameters}
         try:
             run(chosen.out, chosen.quick, chosen.seed, **known)

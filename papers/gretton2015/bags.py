@@ -1,6 +1,6 @@
 """Distribution regression against gradient boosting on features of bags, on three tasks.
 
-``python -m papers.gretton2015.bags`` (about five minutes), ``--quick`` for a small form.
+``python -m papers.gretton2015 --experiment bags`` (about five minutes).
 
 In each task the shape of the bag is what counts, and its mean says nothing:
 
@@ -18,7 +18,6 @@ quarter of the points, which it has not learned from.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -119,25 +118,15 @@ def _rmse(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.sqrt(np.mean((a - b) ** 2)))
 
 
-def main() -> None:
-    """Run all and write a table."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="100 bags, one seed")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("out/gretton2015"))
-    options = parser.parse_args()
-    n, seeds = (100, 1) if options.quick else (300, options.seeds)
-    options.out.mkdir(parents=True, exist_ok=True)
+def run(out: Path, quick: bool = False, seed: int = 0, seeds: int | None = None) -> None:
+    """Make the table in the folder ``out``."""
+    n, seeds = (100, 1) if quick else (300, seeds or 5)
     rows = []
     for task in TASKS:
-        for seed in range(seeds):
-            rows.append({"task": task, "seed": seed, **compare(task, n, 100, seed)})
+        for i in range(seed, seed + seeds):
+            rows.append({"task": task, "seed": i, **compare(task, n, 100, i)})
             print(task, "  ".join(f"{k} {v:.3g}" for k, v in rows[-1].items() if k != "task"), flush=True)
-        save_table(rows, options.out / "bags.csv")
+        save_table(rows, out / "bags.csv")
     table = pl.DataFrame(rows).drop("seed").group_by("task", maintain_order=True).mean()
     names = [name for name in table.columns if name.startswith(("muhat", "boosting", "coverage"))]
     show(f"mean of {seeds} seeds", table.select("task", *names).to_dicts())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""``python -m papers.gretton2015.causation``: cause or effect, measured and simulated pairs [LMST15; G15].
+"""``python -m papers.gretton2015 --experiment causation``: cause or effect of pairs [LMST15; G15].
 
 The trees are those that come with ``mh.CauseEffect``: learned from artificial pairs. How generator and
 classifier were chosen, and every look at the Tübingen pairs, is in ``causation.md``.
@@ -6,14 +6,11 @@ classifier were chosen, and every look at the Tübingen pairs, is in ``causation
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
 
 import muhat as mh
-from muhat.datasets import DataNotFound
 from muhat.datasets.causation import SIMULATED_DIGESTS, CausalPairs, simulated_pairs, tuebingen_pairs
 from muhat.report.plots import BLUE, RED, SOFT, new_figure
 from papers.output import Row, legend, save_figure, save_table, show
@@ -51,10 +48,11 @@ def shortened(data: CausalPairs, most: int | None, seed: int = 0) -> CausalPairs
     return data._replace(pairs=kept)
 
 
-def run(out: Path, most: int | None = None, model: mh.CauseEffect | None = None) -> list[Row]:
-    """Print and save the table, the pairs one by one, and the curve."""
+def run(out: Path, quick: bool = False, seed: int = 0, model: mh.CauseEffect | None = None) -> list[Row]:
+    """Print and save the table, the pairs one by one, and the curve; quick: at most 300 points of a pair."""
     model = mh.CauseEffect() if model is None else model
-    real = shortened(tuebingen_pairs(), most)
+    most = 300 if quick else None
+    real = shortened(tuebingen_pairs(), most, seed)
     coefficients = model.decision_function(real.pairs)
     p = model.predict_proba(real.pairs)
     margins = coefficients * real.labels
@@ -121,21 +119,3 @@ def run(out: Path, most: int | None = None, model: mh.CauseEffect | None = None)
     legend(ax, loc="lower left")
     save_figure(figure, out / "causation.png")
     return rows
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m papers.gretton2015.causation", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out/gretton2015"), help="folder of the results")
-    parser.add_argument("--quick", action="store_true", help="at most 300 points of a pair")
-    chosen = parser.parse_args()
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    try:
-        run(chosen.out, 300 if chosen.quick else None)
-    except DataNotFound as error:
-        print(error, file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """Message operators: the experiments of [JIT15] that [G15] shows.
 
-``python -m papers.gretton2015.messages`` (about half an hour on one core, most of it the importance sampler
-alone), ``--quick`` for a small form, ``--experiment batch``, ``toy``, ``uci`` or ``gamma`` for one.
+``python -m papers.gretton2015 --experiment batch``, ``toy``, ``uci`` or ``gamma`` (about half an hour on one
+core for all, most of it the importance sampler alone).
 
 - batch: messages of the logistic factor from EP on 20 data sets, 5000 to learn from and 3000 to test; log KL
   from the exact belief to the predicted one, beside forests and exact Gaussian processes.
@@ -15,7 +15,6 @@ quadrature.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +28,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import muhat as mh
-from muhat.datasets.base import DataNotFound
 from muhat.datasets.uci_binary import uci_binary
 from muhat.messages import (
     Beta,
@@ -41,6 +39,7 @@ from muhat.messages import (
     logistic_importance,
     logistic_quadrature,
 )
+from muhat.report.plots import BLUE, CYCLE, RED, SOFT, new_figure
 from papers.output import legend, letter, save_figure, save_table, show
 
 PUBLISHED = {"ours": -8.97, "extra trees": -8.90}
@@ -183,19 +182,16 @@ def _row(name: str, log_kl: np.ndarray, seconds: float) -> dict[str, Any]:
 
 
 def _draw_batch(drawn: dict[tuple[str, str], np.ndarray], path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained", sharey=True, sharex=True)
+    figure, (axes,) = new_figure(1, 2, sharey=True, sharex=True)
     kinds = (("relative", "relative to the incoming message"), ("absolute", "mean and log variance"))
     for ax, name, (kind, title) in zip(axes, "ab", kinds, strict=True):
-        for method in ("ours", "Gaussian process on parameters", "extra trees"):
-            ax.hist(drawn[method, kind], bins=60, histtype="step", label=method)
-        ax.axvline(PUBLISHED["ours"], color="0.5", ls=":", label="published mean")
+        for i, method in enumerate(("ours", "Gaussian process on parameters", "extra trees")):
+            ax.hist(drawn[method, kind], bins=60, histtype="step", color=CYCLE[i], label=method)
+        ax.axvline(PUBLISHED["ours"], color=SOFT, linestyle=":", label="published mean")
         ax.set_xlabel("log KL")
         letter(ax, name, title)
     legend(axes[0])
     save_figure(figure, path)
-    plt.close(figure)
 
 
 # -- online -------------------------------------------------------------------------------------
@@ -312,24 +308,22 @@ def uci(out: Path, quick: bool, seed: int) -> None:
 def _draw_trace(
     watched: Watched, operator: mh.MessageOperator, path: Path, names: tuple[str, ...] = ()
 ) -> None:
-    import matplotlib.pyplot as plt
-
     std, asked = np.concatenate(watched.std), np.concatenate(watched.asked)
-    figure, axes = plt.subplots(2, 1, figsize=(9, 4.5), layout="constrained", sharex=True)
+    figure, axes = new_figure(2, 1, height=4.5, sharex=True)
+    axes = axes[:, 0]
     warm = np.isinf(std)
-    axes[0].plot(np.flatnonzero(~warm), 2 * np.log(std[~warm]), ",", color="C0")
-    axes[0].axhline(2 * np.log(operator.max_std), color="C3", lw=0.8, label="asks above")
+    axes[0].plot(np.flatnonzero(~warm), 2 * np.log(std[~warm]), ",", color=BLUE)
+    axes[0].axhline(2 * np.log(operator.max_std), color=RED, linewidth=0.8, label="asks above")
     axes[0].set_ylabel("log predictive variance")
-    axes[1].plot(np.cumsum(asked), color="C0", label="asked")
+    axes[1].plot(np.cumsum(asked), color=BLUE)
     axes[1].set(xlabel="message", ylabel="calls of the oracle")
     for i, start in enumerate(watched.starts):
         for ax in axes:
-            ax.axvline(start, color="0.7", lw=0.6)
+            ax.axvline(start, color=SOFT, linewidth=0.4)
         if i < len(names):
             axes[0].text(start, 1.02, names[i], transform=axes[0].get_xaxis_transform(), fontsize=8)
     legend(axes[0])
     save_figure(figure, path)
-    plt.close(figure)
 
 
 # -- compound Gamma -----------------------------------------------------------------------------
@@ -367,39 +361,11 @@ def gamma(out: Path, quick: bool, seed: int) -> None:
 
 
 def _draw_gamma(means: np.ndarray, asked: np.ndarray, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
-    axes[0].loglog(*means[~asked].T[::-1], ".", ms=3)
+    figure, (axes,) = new_figure(1, 2)
+    axes[0].loglog(*means[~asked].T[::-1], ".", color=BLUE, markersize=3)
     axes[0].set(xlabel="exact", ylabel="operator's own")
     letter(axes[0], "a", "mean of the belief about the precision")
-    axes[1].plot(np.cumsum(asked))
+    axes[1].plot(np.cumsum(asked), color=BLUE)
     axes[1].set(xlabel="problem", ylabel="calls of the oracle")
     letter(axes[1], "b")
     save_figure(figure, path)
-    plt.close(figure)
-
-
-EXPERIMENTS = {"batch": batch, "toy": toy, "uci": uci, "gamma": gamma}
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run one experiment, or all."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few messages and particles: does all run?")
-    parser.add_argument("--experiment", choices=list(EXPERIMENTS), help="one alone")
-    parser.add_argument("--out", type=Path, default=Path("out/gretton2015"))
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    for name in EXPERIMENTS if options.experiment is None else (options.experiment,):
-        start = perf_counter()
-        try:
-            EXPERIMENTS[name](options.out, options.quick, options.seed)
-        except DataNotFound as error:
-            print(f"{name} left out: {error}")
-        print(f"{name}: {perf_counter() - start:.0f} s, in {options.out}")
-
-
-if __name__ == "__main__":
-    main()

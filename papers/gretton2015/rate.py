@@ -1,6 +1,6 @@
 """How large bags must be: the learning rate of distribution regression [G15].
 
-``python -m papers.gretton2015.rate`` (about four minutes), ``--quick`` for a small form.
+``python -m papers.gretton2015 --experiment rate`` (about four minutes).
 
 From ℓ bags of N points each, N = ℓ² log ℓ is enough for the rate of infinite bags (Szabó et al. 2015). Here a
 bag is a Gaussian N(m, s²) on the line, its target log s with noise of standard deviation 0.1, and the error
@@ -10,7 +10,6 @@ the error of learning. Infinite bags are the Gaussians themselves.
 
 from __future__ import annotations
 
-import argparse
 from math import log
 from pathlib import Path
 from typing import Any
@@ -74,31 +73,21 @@ def draw(table: pl.DataFrame) -> Any:
     return figure
 
 
-def main() -> None:
-    """Run all; write table and figure."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="up to 32 bags, two seeds")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=Path("out/gretton2015"))
-    options = parser.parse_args()
-    counts, seeds = ((16, 32), 2) if options.quick else ((16, 32, 64, 128), options.seeds)
-    options.out.mkdir(parents=True, exist_ok=True)
+def run(out: Path, quick: bool = False, seed: int = 0, seeds: int | None = None) -> None:
+    """Make table and figure in the folder ``out``."""
+    counts, seeds = ((16, 32), 2) if quick else ((16, 32, 64, 128), seeds or 5)
     rows: list[dict[str, Any]] = []
     for n in counts:
         for name, of in SIZES.items():
             size = of(n)
             some = min(seeds, 2) if size is not None and n * size > MANY else seeds
-            for seed in range(some):
+            for i in range(seed, seed + some):
                 rows.append(
-                    {"bags": n, "bags of": name, "points": size, "seed": seed, "error": error(n, size, seed)}
+                    {"bags": n, "bags of": name, "points": size, "seed": i, "error": error(n, size, i)}
                 )
             print(n, name, np.mean([r["error"] for r in rows[-some:]]), flush=True)
-            save_table(rows, options.out / "rate.csv")
+            save_table(rows, out / "rate.csv")
     table = pl.DataFrame(rows)
-    save_figure(draw(table), options.out / "rate.png")
+    save_figure(draw(table), out / "rate.png")
     means = table.group_by("bags", "bags of", maintain_order=True).agg(pl.col("error").mean())
     show(f"squared error, mean of {seeds} seeds", means.pivot("bags of", index="bags").to_dicts())
-
-
-if __name__ == "__main__":
-    main()

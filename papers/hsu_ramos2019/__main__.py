@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from papers.command import run_experiments
+from papers.command import SEEDS, run_experiments
 
 EXPERIMENTS = {
     "3": "figure3",
@@ -14,8 +14,6 @@ EXPERIMENTS = {
     "calibration": "calibration",
     "tables": "tables",
 }
-
-SEEDS = {"type": int, "help": "how many data sets, where there are several"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

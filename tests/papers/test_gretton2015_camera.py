@@ -8,10 +8,10 @@ import polars as pl
 import pytest
 from scipy.spatial.transform import Rotation
 
-from papers.gretton2015.camera import __main__ as camera
+from papers.gretton2015 import __main__ as papers
 from papers.gretton2015.camera import experiment, filters, kalman, ridge, room, rotations
 
-FOLDER = Path(camera.__file__).parents[1]
+FOLDER = Path(papers.__file__).parent
 RESULTS = FOLDER / "results"
 has_results = pytest.mark.skipif(
     not (RESULTS / "camera.csv").is_file(), reason="the table of the full run is not committed yet"
@@ -249,13 +249,13 @@ def test_noise_has_the_variance_asked_for():
 
 def test_bad_counts_are_refused(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        camera.main(["--quick", "--seeds", "0", "--out", str(tmp_path)])
-    assert "--seeds must be at least 1, got 0" in capsys.readouterr().err
+        papers.main(["--quick", "--experiment", "camera", "--seeds", "0", "--out", str(tmp_path)])
+    assert "--seeds: must be at least 1, got 0" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_everything_runs_in_its_quick_form(tmp_path, capsys):
-    assert camera.main(["--quick", "--out", str(tmp_path)]) == 0
+    assert papers.main(["--quick", "--experiment", "camera", "--out", str(tmp_path)]) == 0
     rows = pl.read_csv(tmp_path / "camera.csv")
     assert rows.height == 2 * (len(experiment.NAMES) - 1)  # without the default filter, which searches long
     found = {row["method"]: row["mse"] for row in rows.filter(pl.col("noise") == 1e-3).iter_rows(named=True)}

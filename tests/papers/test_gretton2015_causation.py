@@ -39,7 +39,7 @@ def test_the_experiment_leaves_its_files(tmp_path):
     folder = Path(os.environ.get("MUHAT_DATA") or "nowhere")
     if not all((folder / file).is_file() for file in (TUEBINGEN, SIMULATED)):
         pytest.skip(f"no {TUEBINGEN} and {SIMULATED} in MUHAT_DATA")
-    rows = run(tmp_path, 300)
+    rows = run(tmp_path, quick=True)
     assert [row["univariate"] for row in rows] == [77, 102, 100, 100, 100, 100]
     assert all(row["AUC"] > 0.8 for row in rows[2:])  # the simulated ones
     files = {path.name for path in tmp_path.iterdir()}

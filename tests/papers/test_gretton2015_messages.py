@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from papers.gretton2015.messages import main
+from papers.gretton2015.__main__ import main
 
 DATA = Path(os.environ.get("MUHAT_DATA", "")) / "ep_binary_classification.npz"
 

@@ -128,22 +128,22 @@ def summary(runs: list[Row]) -> list[Row]:
     return rows
 
 
-def run(out: Path, quick: bool, seeds: int, first: int) -> None:
-    """Make the table and the figure in the folder ``out``."""
-    size = QUICK if quick else Size()
+def run(out: Path, quick: bool = False, seed: int = 0, seeds: int | None = None) -> None:
+    """Make the table and the figure in the folder ``out``; each run has a path and noise of its own."""
+    size, seeds = (QUICK, seeds or 1) if quick else (Size(), seeds or 5)
     runs: list[Row] = []
     used: list[Row] = []
     shown: tuple[Video, dict[str, np.ndarray]] | None = None
     chosen: dict[float, dict[str, Setting]] = {}
-    cases = list(product(range(first, first + seeds), NOISES))
-    for seed, noise in track(cases, description="camera"):
-        video = record(size, noise, seed)
+    cases = list(product(range(seed, seed + seeds), NOISES))
+    for i, noise in track(cases, description="camera"):
+        video = record(size, noise, i)
         if noise not in chosen:  # on the training frames of the first run, for all runs
             chosen[noise] = choices(video, size, quick)
             used += [{"noise": noise, "method": m, **s.row()} for m, s in chosen[noise].items()]
         found = estimates(video, size, chosen[noise])
         shown = shown or (video, found)
-        runs += [{"noise": noise, "seed": seed, **row} for row in scores(found, video.R[size.train :])]
+        runs += [{"noise": noise, "seed": i, **row} for row in scores(found, video.R[size.train :])]
         save_table(runs, out / "camera_runs.csv")
     rows = summary(runs)
     save_table(rows, out / "camera.csv")
