@@ -135,5 +135,6 @@ def plot(table: list[Row], path: Path) -> None:
             )
         ax.set_xlabel("training steps")
         ax.set_ylabel("mean ‖ẑ − z‖²")
-        legend(ax)
+        if i == 0:  # the same lines in both
+            legend(ax)
     save_figure(figure, path)
