@@ -73,8 +73,12 @@ class Bags:
             ]
 
     @classmethod
-    def from_table(cls, table: Any, group: str, columns: Any = None, weights: str | None = None) -> Bags:
+    def from_table(cls, table: Any, group: str, columns: Any = None, weights: str | None = None) -> Any:
         """The rows of a table (pandas, polars, a dict of columns) as bags, by the column ``group``.
+
+        A table that outgrows memory, a Dask data frame or the path of a Parquet or CSV file, is read in
+        blocks, and a bag may lie in several: twice here, for the groups and for the sizes and means of the
+        bags, and again by those who use them (see :meth:`muhat.DistributionRegressor.fit`).
 
         Args:
             table: one row a point.
@@ -83,6 +87,10 @@ class Bags:
                 target is in the table like any other column: name the columns, without it.
             weights: a column of weights, or None.
         """
+        from muhat._streamed_bags import is_streamed_table, streamed_bags
+
+        if is_streamed_table(table):
+            return streamed_bags(table, group, columns, weights)
         names = _column_names(table)
         for name in [group, *([weights] if weights is not None else []), *(columns or [])]:
             _check_column(name, names)
@@ -101,6 +109,10 @@ class Bags:
     @staticmethod
     def targets(table: Any, group: str, target: str) -> np.ndarray:
         """The value of the column ``target`` for each bag of :meth:`from_table`; a group must have one."""
+        from muhat._streamed_bags import is_streamed_table, streamed_targets
+
+        if is_streamed_table(table):
+            return streamed_targets(table, group, target)
         return target_of(table, group, target)
 
     def __len__(self) -> int:
@@ -153,6 +165,20 @@ class Bags:
         out.parts = [self.parts[i] for i in index]
         out.masses = None if self.masses is None else [self.masses[i] for i in index]
         out.labels = [self.labels[i] for i in index]
+        return out
+
+    def thinned(self, most: int) -> Bags:
+        """At most ``most`` points of each bag, the same ones for bags of the same size."""
+        from muhat.engine import sample_indices
+
+        if self.sizes.max() <= most:
+            return self
+        out = self.select(range(len(self)))
+        rows = [sample_indices(len(part), most) for part in self.parts]
+        out.parts = [part[r] for part, r in zip(self.parts, rows, strict=True)]
+        if self.masses is not None:
+            kept = [w[r] for w, r in zip(self.masses, rows, strict=True)]
+            out.masses = [_mass(w, len(w), label) for w, label in zip(kept, self.labels, strict=True)]
         return out
 
     def joined(self, other: Bags) -> Bags:
@@ -295,9 +321,9 @@ class GaussianBags:
 AnyBags = Bags | GaussianBags
 
 
-def as_bags(bags: Any, dimension: int | None = None) -> AnyBags:
-    """``bags`` as :class:`Bags` or :class:`GaussianBags`, of ``dimension`` columns where it is given."""
-    out = bags if isinstance(bags, (Bags, GaussianBags)) else Bags(bags)
+def as_bags(bags: Any, dimension: int | None = None) -> Any:
+    """``bags`` as :class:`Bags` or what stands for them, of ``dimension`` columns where it is given."""
+    out = bags if is_bags(bags) else Bags(bags)
     if dimension is not None and out.dimension != dimension:
         raise ValueError(
             f"The bags have {out.dimension} columns, but {dimension} were seen before: pass the same columns "
@@ -306,9 +332,16 @@ def as_bags(bags: Any, dimension: int | None = None) -> AnyBags:
     return out
 
 
+def is_bags(bags: Any) -> bool:
+    """Whether these are bags already: samples, Gaussians, or a table that is read in blocks."""
+    from muhat._streamed_bags import StreamedBags
+
+    return isinstance(bags, (Bags, GaussianBags, StreamedBags))
+
+
 def batches_of(bags: Any, rows: int, dimension: int | None = None) -> Iterator[AnyBags]:
     """Whole bags, about ``rows`` points at a time; ``bags`` may be an iterator, which is never held whole."""
-    if isinstance(bags, (Bags, GaussianBags)) or not isinstance(bags, Iterator):
+    if is_bags(bags) or not isinstance(bags, Iterator):
         yield from as_bags(bags, dimension).batches(rows)
         return
     held: list[np.ndarray] = []
@@ -409,7 +442,7 @@ def _groups(column: Any, name: str) -> tuple[list[Any], list[np.ndarray]]:
     values = np.asarray(column)
     if len(values) == 0:
         raise ValueError(f"The table has no rows: column {name!r} is empty.")
-    missing = [i for i, v in enumerate(values.tolist()) if v is None or v != v]
+    missing = [i for i, v in enumerate(values.tolist()) if v is None or (v == v) is not True]  # NaN, NA
     if missing:
         raise ValueError(
             f"Column {name!r} is missing at row {missing[0]} ({len(missing)} in all): drop these."
@@ -433,4 +466,4 @@ def _numbers(column: Any, name: Any) -> Array:
     return values.astype(np.float64)
 
 
-__all__ = ["AnyBags", "Bags", "Block", "GaussianBags", "as_bags", "batches_of", "target_of"]
+__all__ = ["AnyBags", "Bags", "Block", "GaussianBags", "as_bags", "batches_of", "is_bags", "target_of"]

@@ -76,11 +76,14 @@ from muhat.models import (
     TaskTransformedGP,
 )
 from muhat.models.density_ratio import RatioChoice
+from muhat.models.filtered import MomentFiltered
 from muhat.models.posterior import MomentPosterior
 from muhat.operators.bags import Landmarks, TwoStage, Weights
+from muhat.operators.bayes.streamed import LastPrior
 from muhat.operators.conditional import Groups
 from muhat.operators.density import DensitySums
 from muhat.operators.moments import Moments
+from muhat.operators.streamed_filtering import FilterMoments
 from muhat.simulation.simulated import Failure, Simulated
 
 FORMAT = 1
@@ -111,6 +114,7 @@ _OTHERS = (
     Factored,
     Failure,
     FilterChoice,
+    FilterMoments,
     Filtered,
     Fourier,
     Gamma,
@@ -120,6 +124,7 @@ _OTHERS = (
     KernelBayesFilter,
     KroneckerGram,
     Landmarks,
+    LastPrior,
     LearnedKernel,
     LearnedTask,
     LeaveOneOut,
@@ -127,6 +132,7 @@ _OTHERS = (
     LowRankGram,
     MessageOperator,
     MomentEmbedding,
+    MomentFiltered,
     MomentPosterior,
     Moments,
     MethodChoice,

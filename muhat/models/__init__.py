@@ -7,8 +7,9 @@ from muhat.models.conditional_mean import ConditionalMean
 from muhat.models.density_ratio import DensityRatio
 from muhat.models.distribution_classifier import DistributionClassifier
 from muhat.models.distribution_regressor import DistributionRegressor
+from muhat.models.filtered import Filtered
 from muhat.models.kernel_bayes import KernelBayes
-from muhat.models.kernel_bayes_filter import Filtered, KernelBayesFilter
+from muhat.models.kernel_bayes_filter import KernelBayesFilter
 from muhat.models.likelihood_free import LikelihoodFree
 from muhat.models.message_operator import MessageOperator, Sent
 from muhat.models.posterior import Posterior

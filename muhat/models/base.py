@@ -126,11 +126,12 @@ def paired_sources(X: Any, Y: Any) -> tuple[Rows, Rows] | None:
     sources = as_source(X), as_source(Y)
     if all(s is None for s in sources):
         return None
-    parts = [s or _in_memory(A, name) for s, A, name in zip(sources, (X, Y), ("X", "Y"), strict=True)]
+    parts = [s or in_memory(A, name) for s, A, name in zip(sources, (X, Y), ("X", "Y"), strict=True)]
     return parts[0], parts[1]
 
 
-def _in_memory(A: Any, name: str) -> Rows:
+def in_memory(A: Any, name: str) -> Rows:
+    """An array as rows, beside others that are read in blocks."""
     if is_frame(A) or hasattr(A, "to_frame"):
         raise TypeError(
             f"{name} is a table in memory beside rows that are read in blocks: give {name}.to_numpy(), or "

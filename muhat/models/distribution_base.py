@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from muhat._bags import AnyBags, Bags, GaussianBags, as_bags, batches_of
+from muhat._bags import AnyBags, Bags, as_bags, batches_of, is_bags
+from muhat._streamed_bags import StreamedBags
 from muhat._validation import as_generator
+from muhat.engine import SAMPLE
 from muhat.gram.octaves import OctaveKernel, octave_kernel
 from muhat.gram.representation import Exact, Fourier, Nystrom, Representation
 from muhat.kernels.base import Kernel, NoClosedForm
@@ -55,11 +57,24 @@ class BagEstimator(Estimator):
             self._index = np.arange(len(head))
             return (sample if len(head) < SAMPLE_BAGS else chain(head, bags)), sample
         known = as_bags(bags)
+        if self._exact(known):
+            known = in_memory(known)
         index = np.arange(len(known))
         if len(known) > SAMPLE_BAGS:
             index = self._rng(0).choice(len(known), SAMPLE_BAGS, replace=False)
         self._index = index
-        return known, known if len(index) == len(known) else known.select(index)
+        if isinstance(known, StreamedBags):
+            return known, known.select(index, SAMPLE)
+        sample = known if len(index) == len(known) else known.select(index)
+        if isinstance(sample, Bags) and not self._exact(known):
+            sample = sample.thinned(SAMPLE)
+        return known, sample
+
+    def _exact(self, bags: Any) -> bool:
+        """Whether the Gram over these bags is exact: they are few, or it is asked for."""
+        if self.representation is None:
+            return is_bags(bags) and len(bags) <= EXACT_BAGS and bags.sizes.sum() <= EXACT_POINTS
+        return isinstance(self.representation, Exact)
 
     def _looked(self, y: np.ndarray, sample: AnyBags) -> np.ndarray:
         """The targets of the bags that the parameters are learned from."""
@@ -176,12 +191,9 @@ class BagEstimator(Estimator):
     ) -> tuple[Representation, Fourier | Nystrom] | None:
         """How points and embeddings become features; None for the exact Gram over bags."""
         chosen = self.representation
-        if isinstance(chosen, Exact):
+        if self._exact(bags):
             return None
         if chosen is None:
-            known = isinstance(bags, (Bags, GaussianBags))
-            if known and len(bags) <= EXACT_BAGS and bags.sizes.sum() <= EXACT_POINTS:
-                return None
             inner = kernel.inner.resolve(sample.pool())
             first = FIRST if _has_spectrum(inner, sample.dimension) else Nystrom(FIRST.p)
             return first, SECOND
@@ -208,7 +220,17 @@ class BagEstimator(Estimator):
     def _known(self, bags: Any) -> Iterator[AnyBags]:
         """Checked bags of the dimension of the training ones, some at a time."""
         check_is_fitted(self)
+        if isinstance(bags, StreamedBags):
+            known: StreamedBags = as_bags(bags, self.n_features_in_)
+            if isinstance(self.features_, Landmarks):
+                return (in_memory(part) for part in known.batches(self.features_.size))
+            return known.batches(self.features_.first.size)  # type: ignore[return-value]
         return batches_of(bags, BATCH_POINTS, self.n_features_in_)
+
+
+def in_memory(bags: Any) -> Any:
+    """Bags that are read in blocks, all in memory; others as they are."""
+    return bags.select(range(len(bags))) if isinstance(bags, StreamedBags) else bags
 
 
 def products_with(old: AnyBags, C: np.ndarray, new: AnyBags, kernel: OnDistributions) -> np.ndarray:
@@ -226,7 +248,7 @@ def as_targets(y: Any, bags: Any) -> np.ndarray:
         out = out[:, 0]
     if out.ndim != 1:
         raise ValueError(f"y must be a vector with one target a bag, but has shape {out.shape}.")
-    if isinstance(bags, (Bags, GaussianBags)) and len(out) != len(bags):
+    if is_bags(bags) and len(out) != len(bags):
         raise ValueError(f"y has {len(out)} targets for {len(bags)} bags: pass one for every bag.")
     return out
 
@@ -264,6 +286,7 @@ __all__ = [
     "BATCH_POINTS",
     "BagEstimator",
     "as_targets",
+    "in_memory",
     "new_seed",
     "products_with",
     "targets_of",

@@ -19,6 +19,7 @@ from muhat.models.distribution_base import (
     SEARCH_BAGS,
     BagEstimator,
     as_targets,
+    in_memory,
     new_seed,
     products_with,
     targets_of,
@@ -85,7 +86,13 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
     # -- learning ------------------------------------------------------------------------------
 
     def fit(self, bags: Any, y: Any) -> DistributionRegressor:
-        """Learn from bags (arrays in a list or iterator, ``mh.Bags``, ``mh.GaussianBags``) and y (n,)."""
+        """Learn from bags (arrays in a list or iterator, ``mh.Bags``, ``mh.GaussianBags``) and y (n,).
+
+        The parameters are learned from 500 of the bags at most, and of these from 20 000 points each. Bags of
+        a table that outgrows memory (see :meth:`muhat.Bags.from_table`) are read once for this sample (twice
+        if some are larger) and then once for every 7 000 bags or so; ``predict`` reads them alike, and once
+        more for ``return_std``. Few enough to be taken exactly, they are brought into memory.
+        """
         if self.noise is not None:
             check_positive(self.noise, "noise", "give a standard deviation, or None to learn it", scalar=True)
         warm = self.warm_start and hasattr(self, "weights_")
@@ -164,7 +171,7 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
     def _add(self, bags: Any, y: np.ndarray) -> DistributionRegressor:
         z = (y - self.offset_) / self.scale_
         if isinstance(self.features_, Landmarks):
-            return self._add_exact(as_bags(bags, self.n_features_in_), z)
+            return self._add_exact(in_memory(as_bags(bags, self.n_features_in_)), z)
         weights, held, rows = self.weights_, [], 0
         for batch, part in targets_of(z, self._known(bags)):
             Psi = self.unit_amplitude_**0.5 * self.features_.of(batch)

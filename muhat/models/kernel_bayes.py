@@ -22,10 +22,16 @@ from muhat.learning.features import target_features
 from muhat.learning.held_out import BayesChoice, Task, choose_bayes
 from muhat.models.base import Estimator, both_streamed, encode_outputs, paired_sources
 from muhat.models.density_ratio import numerator_points
-from muhat.models.posterior import MomentPosterior, Posterior, familiarity
+from muhat.models.posterior import MomentPosterior, Posterior, familiarity, seen_gram
 from muhat.operators.bayes import RULES, Pairs, Prior
 from muhat.operators.bayes.importance import weighted_regression
-from muhat.operators.bayes.streamed import StreamedPairs, posterior_values, prior_weights
+from muhat.operators.bayes.streamed import (
+    NOT_AT_HAND,
+    LastPrior,
+    StreamedPairs,
+    posterior_values,
+    prior_weights,
+)
 
 
 class KernelBayes(Estimator):
@@ -52,6 +58,7 @@ class KernelBayes(Estimator):
         kernel_x_, kernel_z_: in use; with a prior, lengthscales that were left free are those of
             :meth:`choose`.
         X_, Z_: the pairs; of those that are read in blocks, a sample.
+        last_prior_: what the last prior made of pairs that are read in blocks; None elsewhere.
 
     Authors' code and papers scale differently. In terms of ours: X22 as printed has λ/n; X22 and FSG13 with
     sums have δ = δ_paper/n² and η as here.
@@ -59,6 +66,7 @@ class KernelBayes(Estimator):
 
     _prepared: ClassVar[tuple[str, ...]] = ("_last", "_sources")
     _sources: tuple[Rows, Rows] | None = None
+    last_prior_: LastPrior | None = None
 
     def __init__(
         self,
@@ -84,8 +92,9 @@ class KernelBayes(Estimator):
         """Take in pairs: observations ``X`` (n, d) and latent variables ``Z`` (n, k) or (n,).
 
         Pairs that outgrow memory (see :func:`muhat.open_rows`) are read once here, for the sample that
-        choices are made from, once for their moments, and once for every call of ``posterior``, whose mean
-        and covariance are those of all pairs.
+        choices are made from, once for their moments, and once for every new prior of ``posterior``, whose
+        mean and covariance are those of all pairs. A copy of the estimator, and one that was saved and
+        loaded, has no rows to read: it answers with the last prior that was asked for.
         """
         check_rule(self)
         self._sources = paired_sources(X, Z)
@@ -99,6 +108,7 @@ class KernelBayes(Estimator):
             self.encoder_z_, self.flat_z_ = Encoder(of_z.names), of_z.flat
             _, (self.X_, self.Z_) = sample_rows(of_x, of_z, names=("X", "Z"))
         self.streamed_ = self._sources is not None
+        self.last_prior_ = None
         return self._start()
 
     def partial_fit(self, X: Any, Z: Any) -> KernelBayes:
@@ -145,6 +155,11 @@ class KernelBayes(Estimator):
     def _prepare(self) -> None:
         # The last prior's points, its choice and its Grams: the next posterior often has the same prior.
         self._last: tuple[Any, BayesChoice, Pairs | StreamedPairs] | None = None
+        if (last := self.last_prior_) is not None:
+            functions = Functions(last.kernel, last.centre)
+            rest = (last.choice.reg_prior, target_value(self), functions, last.held)
+            pairs = StreamedPairs(*(self._sources or (None, None)), last.kernel_x, last.kernel_z, *rest)
+            self._last = ((last.points, last.weights), last.choice, pairs)
 
     def choose(self, prior: Any = None) -> BayesChoice:
         """The kernels and regularisers in use with this prior: those given, those chosen from the pairs."""
@@ -203,7 +218,7 @@ class KernelBayes(Estimator):
         weights: Array,
     ) -> Any:
         psi = pairs.kernel_x.features(rows).T
-        gram = LowRankGram(pairs.kernel_x.features(self.X_[:1]), pairs.kernel_x, self.X_)
+        gram = seen_gram(pairs.kernel_x, self.X_)
         near = familiarity(gram, rows, gram.cross(rows))
         features = pairs.kernel_z.features(points)
         if rule.ON_PRIOR and prior is not None:
@@ -240,6 +255,8 @@ class KernelBayes(Estimator):
             prior, choice, pairs = self._last
             if not free or prior is None or all(map(np.array_equal, prior, (points, weights))):
                 return choice, pairs
+        if self.streamed_ and self._sources is None:
+            raise ValueError(NOT_AT_HAND)
         rng = as_generator(self.random_state)
         kernel_x, kernel_z = self.kernel_x_, self.kernel_z_
         some = sample_indices(len(self.X_))
@@ -271,12 +288,10 @@ class KernelBayes(Estimator):
         used_x, used_z = represent_x.fit(choice.kernel_x, X, rng), represent_z.fit(choice.kernel_z, Z, rng)
         regs = (choice.reg_prior, target_value(self))
         if self.streamed_:
-            if self._sources is None:
-                raise ValueError(
-                    "The pairs were read in blocks and are not in this copy of the estimator: fit it again."
-                )
             functions = Functions(self._features_z, Z.mean(axis=0))
-            pairs = StreamedPairs(*self._sources, used_x, used_z, *regs, functions)
+            pairs = StreamedPairs(*self._sources, used_x, used_z, *regs, functions)  # type: ignore[misc]
+            last = (choice, used_x, used_z, functions.kernel, functions.centre, pairs.held)
+            self.last_prior_ = LastPrior(points.copy(), weights.copy(), *last)
         else:
             grams = represent_x.gram_of(used_x, self.X_), represent_z.gram_of(used_z, self.Z_)
             pairs = Pairs(*grams, *regs)

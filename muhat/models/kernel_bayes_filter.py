@@ -9,69 +9,41 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from muhat._array import Array
-from muhat._tables import is_frame, missing_rows
+from muhat._tables import Encoder, is_frame, missing_rows
 from muhat._validation import as_generator, check_choice, check_count, check_positive
 from muhat.embedding import Embedding
+from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
+from muhat.engine import Rows, sample_indices
+from muhat.engine.stretches import sample_stretches, stretch_indices, stretch_lengths
 from muhat.gram import Features, Neural
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
 from muhat.learning.filtering import (
-    FilterChoice,
     FilterTask,
     choose_backward,
     choose_filter,
     column,
     machines,
 )
-from muhat.models.base import Estimator, encode_outputs
+from muhat.models.base import Estimator, both_streamed, encode_outputs
+from muhat.models.filtered import Filtered, MomentFiltered
 from muhat.models.kernel_bayes import both_representations, check_rule, prior_points, target_value
-from muhat.models.posterior import Posterior, familiarity
+from muhat.models.posterior import familiarity, seen_gram
+from muhat.models.sequences import check_lengths, is_list, join, sequences_of, split
 from muhat.operators.bayes import RULES, Prior
-from muhat.operators.filtering import LEAST_MASS, Machine, State, Steps, smooth_back
+from muhat.operators.filtering import LEAST_MASS, State, Steps, smooth_back
+from muhat.operators.streamed_filtering import (
+    Evidence,
+    FilterMoments,
+    FilterRows,
+    StreamedMachine,
+    StreamedState,
+)
 
 # Observations whose k(X, x) are made at a time.
 BLOCK = 256
-
-
-class Filtered(Posterior):
-    """The states of a sequence, one embedding a step, and how the filter got there.
-
-    ``effective_size()`` says how many training points carry each state, and ``unlike`` at which steps the
-    observation lies far from anything seen in training.
-
-    Attributes:
-        mass: what each observation left of the prediction before it was normalised, (T,): near one where both
-            agree, near zero where the observation contradicts it.
-        familiarity: the largest kernel correlation of each observation with one seen in training, (T,): one
-            for a copy, zero for an observation unlike all of them; NaN where it is missing.
-        observed: whether each observation was used, (T,); where not, the state is the prediction.
-    """
-
-    def __init__(
-        self,
-        kernel: Kernel,
-        points: Array,
-        weights: Array,
-        mass: Array,
-        familiarity: Array,
-        observed: Array,
-        encoder: Any,
-    ) -> None:
-        super().__init__(kernel, points, weights, familiarity, encoder)
-        self.mass, self.observed = mass, observed
-
-    def summary(self) -> str:
-        """One sentence on how the filter fared."""
-        T, missed = len(self), int((~self.observed).sum())
-        size = float(np.median(np.asarray(self.effective_size())))
-        parts = [f"{T} steps, carried by {size:.0f} training points (median)"]
-        if missed:
-            parts.append(f"{missed} predicted without an observation")
-        if k := len(self.unlike):
-            parts.append(f"{k} observation{'s' if k > 1 else ''} unlike anything in training")
-        return "; ".join(parts) + "."
 
 
 class KernelBayesFilter(Estimator):
@@ -99,14 +71,17 @@ class KernelBayesFilter(Estimator):
 
     Attributes:
         choice_: kernels and regularisers in use, with the held-out error and all that was tried.
-        X_, Z_: the training points, one sequence after the other.
+        X_, Z_: the training points, one sequence after the other; of those that are read in blocks, stretches
+            of them.
         lengths_: of the training sequences.
         state_: weights (n,) of the last state, from which :meth:`update` and :meth:`forecast` go on; None
-            before the first.
+            before the first. Of training points that were not kept, moments and features in their place.
+        moments_: what was kept of training points that are read in blocks; None elsewhere.
         reg_backward_: λ of the smoother's way back; None until it is chosen in the first :meth:`smooth`.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_machine", "_report", "_backward", "_state")
+    _prepared: ClassVar[tuple[str, ...]] = ("_machine", "_report", "_backward", "_state", "_sources")
+    _sources: list[tuple[Rows, Rows]] | None = None
 
     def __init__(
         self,
@@ -135,14 +110,24 @@ class KernelBayesFilter(Estimator):
     # -- learning ------------------------------------------------------------------------------
 
     def fit(self, X: Any, Z: Any) -> KernelBayesFilter:
-        """Learn from one sequence, ``X`` (T, d) and ``Z`` (T, k), or from lists of sequences."""
+        """Learn from one sequence, ``X`` (T, d) and ``Z`` (T, k), or from lists of sequences.
+
+        What is chosen is chosen from 20 000 steps at most, in stretches of 400. Sequences that outgrow memory
+        (see :func:`muhat.open_rows`) are read twice: for these stretches, and for moments in features. A step
+        of the filter then costs nothing that grows with them for ``"kbr_a"`` and ``"kbr_b"`` with up to some
+        250 features, whose third-order moments are kept. ``"importance"`` and ``"deconditional"`` truncate
+        their weights, and read the sequences once for every observation. Means and covariances of the
+        states are those of all training points; :meth:`smooth` needs these in memory.
+        """
         check_rule(self)
         if self.reg_transition is not None:
             check_positive(self.reg_transition, "reg_transition", "give λ' > 0, or None", scalar=True)
-        represent_x, represent_z = both_representations(self.representation)
+        self._sources = sequences_of(X, Z)
+        self.streamed_ = self._sources is not None
+        represent_x, represent_z = self._representations()
         rng = as_generator(self.random_state)
-        self.lengths_, A, B = self._fit_sequences(X, Z)
-        self.X_, self.Z_ = A, B
+        self._take(X, Z)
+        A, B = self._sample()
         kernel_x = resolve_kernel(self.kernel_x, A, self.encoder_x_, "kernel_x")
         kernel_z = resolve_kernel(self.kernel_z, B, self.encoder_z_, "kernel_z")
         tune_x, tune_z = self.kernel_x is None, self.kernel_z is None
@@ -159,15 +144,38 @@ class KernelBayesFilter(Estimator):
         carried = choice.kernel_carried
         self.kernel_carried_ = None if carried is None else represent_x.fit(carried, A, rng)
         self.state_, self.reg_backward_ = None, None
+        self.moments_: FilterMoments | None = self._rows_read().measure() if self.streamed_ else None
         self._prepare()
         return self
 
+    def _representations(self) -> tuple[Representation, Representation]:
+        return (both_streamed if self.streamed_ else both_representations)(self.representation)
+
+    def _take(self, X: Any, Z: Any) -> None:
+        """The training points, or stretches of them, and how long these are."""
+        if self._sources is None:
+            self.lengths_, self.X_, self.Z_ = self._fit_sequences(X, Z)
+            self.stretches_ = stretch_lengths(stretch_indices(len(self.X_)), self.lengths_)
+            return
+        of_x, of_z = self._sources[0]
+        self._fit_source(of_x)
+        self.encoder_z_, self.flat_z_ = Encoder(of_z.names), of_z.flat
+        self.lengths_, index, (self.X_, self.Z_) = sample_stretches(self._sources)
+        self.stretches_ = stretch_lengths(index, self.lengths_)
+        check_lengths(self.lengths_)
+
+    def _sample(self) -> tuple[Array, Array]:
+        """The training points that choices are made from."""
+        some = slice(None) if self.streamed_ else stretch_indices(len(self.X_))
+        return self.X_[some], self.Z_[some]
+
     def _task(self, kernel_x: Kernel, kernel_z: Kernel, tune_x: bool, tune_z: bool) -> FilterTask:
-        ends = np.cumsum(self.lengths_)[:-1]
+        ends = np.cumsum(self.stretches_)[:-1]
+        A, B = self._sample()
         return FilterTask(
             RULES[self.rule],
-            np.split(self.X_, ends),
-            np.split(self.Z_, ends),
+            np.split(A, ends),
+            np.split(B, ends),
             kernel_x,
             kernel_z,
             tune_x,
@@ -180,25 +188,58 @@ class KernelBayesFilter(Estimator):
         )
 
     def _fit_sequences(self, X: Any, Z: Any) -> tuple[list[int], Array, Array]:
-        listed = _is_list(X)
-        xs = _sequences(X, listed, "X")
-        zs = _sequences(Z, _is_list(Z) or (listed and isinstance(Z, (list, tuple))), "Z")
+        listed = is_list(X)
+        xs = split(X, listed, "X")
+        zs = split(Z, is_list(Z) or (listed and isinstance(Z, (list, tuple))), "Z")
         if len(xs) != len(zs):
             raise ValueError(f"X has {len(xs)} sequences but Z has {len(zs)}: they come in pairs.")
         for i, (x, z) in enumerate(zip(xs, zs, strict=True)):
             where = f" of sequence {i}" if len(xs) > 1 else ""
             if len(x) != len(z):
                 raise ValueError(f"X{where} has {len(x)} rows but Z has {len(z)}: rows are moments in time.")
-            if len(x) < 2:
-                raise ValueError(
-                    f"X{where} has {len(x)} row{'s' if len(x) != 1 else ''}: a sequence needs at least 2 to "
-                    "show a step; leave shorter ones out."
-                )
-        A = self._fit_rows(_join(xs))
-        self.encoder_z_, B, self.flat_z_ = encode_outputs(_join(zs), "Z")
+        check_lengths([len(x) for x in xs])
+        A = self._fit_rows(join(xs))
+        self.encoder_z_, B, self.flat_z_ = encode_outputs(join(zs), "Z")
         return [len(x) for x in xs], A, B
 
+    def _rows_read(self) -> FilterRows:
+        """The training sequences as they are read in blocks."""
+        kernels = [k for k in (self.kernel_x_, self.kernel_carried_) if k is not None]
+        return FilterRows(
+            self._sources,
+            tuple(kernels),
+            Functions(self.kernel_z_, self.Z_.mean(axis=0)),
+            RULES[self.rule],  # type: ignore[arg-type]
+            self.choice_.reg_prior,
+            target_value(self),
+            self.normalize,
+            self._kept,
+        )
+
+    @property
+    def _kept(self) -> Array:
+        """Some of the training states."""
+        return self.Z_[sample_indices(len(self.Z_), POINTS)]
+
     def _prepare(self) -> None:
+        self._backward: Any = None
+        self._machine: Any
+        self._report: Any
+        if self.moments_ is None:
+            self._in_memory()
+        else:
+            choice, carried = self.choice_, self.kernel_carried_
+            evidence = Evidence(self._rows_read(), self.moments_)
+            grams = [seen_gram(k, self.X_) for k in evidence.rows.kernels_x]
+            report = StreamedMachine(evidence, 0, grams[0], choice.reg, choice.reg_transition)
+            self._report = self._machine = report
+            if carried is not None:
+                assert choice.reg_carried is not None
+                rest = choice.reg_carried, choice.reg_transition
+                self._machine = StreamedMachine(evidence, 1, grams[1], *rest)
+        self._state: Any = None if self.state_ is None else self._machine.at(self.state_)
+
+    def _in_memory(self) -> None:
         represent_x, represent_z = both_representations(self.representation)
         carried = self.kernel_carried_
         grams = (
@@ -209,8 +250,6 @@ class KernelBayesFilter(Estimator):
         task = self._task(self.choice_.kernel_x, self.choice_.kernel_z, False, False)
         # Which carries the state forward, and which reports it.
         self._machine, self._report = machines(task, self.choice_, Steps.of(self.lengths_), grams)
-        self._backward: Machine | None = None
-        self._state: State | None = None if self.state_ is None else self._machine.at(self.state_)
 
     # -- filtering -----------------------------------------------------------------------------
 
@@ -227,17 +266,20 @@ class KernelBayesFilter(Estimator):
             restarts: rows at which a new sequence begins from ``initial``.
 
         Returns:
-            A batch embedding with one row of weights a step (:class:`Filtered`), or a list of them. The last
-            state is where :meth:`update` and :meth:`forecast` go on from.
+            A batch embedding with one row of weights a step (:class:`Filtered`), or a list of them; of
+            training sequences that are read in blocks a :class:`MomentFiltered`. The last state is where
+            :meth:`update` and :meth:`forecast` go on from.
         """
         check_is_fitted(self)
         check_choice(missing, "missing", ("raise", "predict"))
-        if _is_list(X):
+        if is_list(X):
             return [self.filter(x, initial, missing, restarts) for x in X]
         rows = self._observations(X, missing)
         carried, states, mass, near, observed = self._track(rows, self._initial(initial), restarts)
         self._keep(carried[-1])
         W = self._weights(states)
+        if self.moments_ is not None:
+            return MomentFiltered(mass, observed, near, *self._moments(W))
         return Filtered(self.kernel_z_, self.Z_, W, mass, near, observed, self.encoder_z_)
 
     def update(self, x: Any, initial: Any = None) -> Embedding:
@@ -285,7 +327,12 @@ class KernelBayesFilter(Estimator):
         """
         check_is_fitted(self)
         check_choice(missing, "missing", ("raise", "predict"))
-        if _is_list(X):
+        if self.streamed_:
+            raise ValueError(
+                "smooth needs the training points in memory, and they were read in blocks: fit on as many as "
+                "fit there, e.g. np.asarray(X[:100_000])."
+            )
+        if is_list(X):
             return [self.smooth(x, initial, missing) for x in X]
         rows = self._observations(X, missing)
         states, reported, mass, near, observed = self._track(rows, self._initial(initial), ())
@@ -322,9 +369,9 @@ class KernelBayesFilter(Estimator):
             if t % BLOCK == 0:
                 gone = missing[t : t + BLOCK]
                 block = np.where(gone[:, None], self.X_[0], rows[t : t + BLOCK])
-                told = report.pairs.gram_x.cross(block)
-                moved = told if carry is report else carry.pairs.gram_x.cross(block)
-                seen = familiarity(carry.pairs.gram_x, block, moved)
+                told = report.gram_x.cross(block)
+                moved = told if carry is report else carry.gram_x.cross(block)
+                seen = familiarity(carry.gram_x, block, moved)
                 near[t : t + BLOCK] = np.where(gone, np.nan, seen)
             if t:
                 state = first if t in again else carry.predict(state)
@@ -337,7 +384,9 @@ class KernelBayesFilter(Estimator):
             reported.append(answer)
         return carried, reported, mass, near, observed
 
-    def _initial(self, initial: Any) -> State:
+    def _initial(self, initial: Any) -> Any:
+        if self.moments_ is not None:
+            return self._start(initial)
         n = len(self.Z_)
         if initial is None:
             return self._machine.at(np.full(n, 1 / n))
@@ -347,6 +396,21 @@ class KernelBayesFilter(Estimator):
         # The nearest embedding on the training points: (G + nηI)⁻¹ μ(Z).
         prior = Prior.of(self._machine.gram_z, points, weights)
         return self._machine.at(self._machine.pairs.ratio(prior) / n)
+
+    def _start(self, initial: Any) -> StreamedState:
+        """The same where training points are read in blocks."""
+        evidence: Evidence = self._machine.evidence
+        if initial is None:
+            return evidence.start(None)
+        if isinstance(initial, MomentEmbedding) and initial.kernel == self.kernel_z_:
+            theta = np.atleast_2d(initial.coefficients)[0]
+            if RULES[self.rule].ON_PRIOR:
+                return evidence.start(theta)
+            parts = [np.ravel(np.asarray(m)) for m in initial.moments]
+            return StreamedState(np.concatenate([*parts, theta]))
+        points, weights = prior_points(self, initial, "initial")
+        kernel: Any = self.kernel_z_
+        return evidence.start(weights @ kernel.features(points))
 
     def _observations(
         self,
@@ -375,52 +439,23 @@ class KernelBayesFilter(Estimator):
             out[~gone] = self._rows(table.filter(~gone) if hasattr(table, "vstack") else table[~gone], name)
         return out
 
-    def _weights(self, states: list[State]) -> Array:
+    def _weights(self, states: list[Any]) -> Array:
         """Weights of the states (T, n); those that are predictions have yet to be normalised."""
         W = np.stack([self._machine.weights(s) for s in states])
-        total = W.sum(axis=1, keepdims=True)
+        total = W.sum(axis=1, keepdims=True) if self.moments_ is None else W[:, :1]
         return W / np.where(total > LEAST_MASS, total, 1.0) if self.normalize else W
 
-    def _embedding(self, states: list[State]) -> Embedding:
-        return Embedding(self.kernel_z_, self.Z_, self._weights(states), None, self.encoder_z_)
+    def _moments(self, values: Array) -> tuple[Any, ...]:
+        """What a batch of embeddings is made of, from values (T, f) of states."""
+        d = self.Z_.shape[1]
+        theta, moments = values[:, 1 + d + d * d :], split_moments(values, d)
+        return self.kernel_z_, self._kept, theta, moments, self.Z_.mean(axis=0), self.encoder_z_
+
+    def _embedding(self, states: list[Any]) -> Embedding:
+        W = self._weights(states)
+        if self.moments_ is not None:
+            return MomentEmbedding(*self._moments(W))
+        return Embedding(self.kernel_z_, self.Z_, W, None, self.encoder_z_)
 
 
-def _is_list(X: Any) -> bool:
-    """Whether ``X`` is a list of sequences, and not one sequence written as nested lists of numbers."""
-    return (
-        isinstance(X, (list, tuple))
-        and len(X) > 0
-        and all(is_frame(x) or np.ndim(x) >= 1 for x in X)
-        and (is_frame(X[0]) or np.ndim(X[0]) == 2)
-    )
-
-
-def _sequences(X: Any, listed: bool, name: str) -> list[Any]:
-    parts = list(X) if listed else [X]
-    parts = [p if is_frame(p) or hasattr(p, "to_frame") else np.asarray(p) for p in parts]
-    if any(np.ndim(p) == 0 for p in parts if not is_frame(p)):
-        raise ValueError(f"{name} must be a sequence (T, d), or a list of them, got {X!r}: pass arrays.")
-    return parts
-
-
-def _join(parts: list[Any]) -> Any:
-    if len(parts) == 1:
-        return parts[0]
-    if all(is_frame(p) for p in parts):
-        names = {tuple(p.columns) for p in parts}
-        if len(names) > 1:
-            raise ValueError(f"The sequences have different columns, {sorted(names)}: give all the same.")
-        if hasattr(parts[0], "vstack"):
-            import polars as pl
-
-            return pl.concat(parts)
-        import pandas as pd
-
-        return pd.concat(parts, ignore_index=True)
-    columns = {np.shape(p)[1:] for p in parts}
-    if len(columns) > 1:
-        raise ValueError(f"The sequences have different columns, {sorted(columns)}: give all the same.")
-    return np.concatenate(parts)
-
-
-__all__ = ["FilterChoice", "Filtered", "KernelBayesFilter"]
+__all__ = ["KernelBayesFilter"]

@@ -9,7 +9,7 @@ import numpy as np
 from muhat._array import Array
 from muhat.embedding import Embedding
 from muhat.embedding.moments import MomentEmbedding
-from muhat.gram import Factored, FeatureKernel, Gram, as_dense
+from muhat.gram import Factored, FeatureKernel, Gram, LowRankGram, as_dense
 from muhat.kernels.base import Kernel
 
 # An observation whose nearest neighbour in training has less kernel correlation than this is unlike all.
@@ -79,6 +79,12 @@ def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
     rows = max(1, BLOCK_ELEMENTS // len(theirs))
     parts = [(kernel(x[i : i + rows], gram.points) / theirs).max(axis=1) for i in range(0, len(x), rows)]
     return np.concatenate(parts) / own
+
+
+def seen_gram(kernel: Any, X: Array) -> LowRankGram:
+    """The Gram of a sample ``X`` (m, d) of rows that were read in blocks, to ask how familiar others are."""
+    alone = getattr(kernel, "kernel", None) is None  # features that stand for no kernel
+    return LowRankGram(kernel.features(X if alone else X[:1]), kernel, X)
 
 
 def _root(diagonal: Array) -> np.ndarray:

@@ -7,15 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from muhat._validation import as_rows, check_positive
+from muhat._validation import as_rows, check_count, check_positive, check_same_columns
+from muhat.engine import as_source
+from muhat.gram import Nystrom, as_representation, streamed_representation
+from muhat.gram.landmarks import kmeanspp_landmarks
+from muhat.gram.representation import Representation
 from muhat.kernels.algebra import Scaled
 from muhat.kernels.base import Kernel
-from muhat.kernels.default import default_kernel
+from muhat.kernels.default import default_kernel, resolve_kernel
+from muhat.learning.leave_one_out import stretch
 from muhat.learning.parameters import Parameters
+from muhat.learning.task_transformed import amplitude
 from muhat.models.posterior import UNLIKE
 
 # Rows that are looked at, of the task and of the pairs, to see whether they come near each other.
 LOOK_AT = 2000, 4096
+# Landmarks are chosen for lengthscales of this multiple of those that the search starts from.
+SHORT = 0.1
 
 
 def as_columns(X: Any) -> Any:
@@ -96,6 +104,59 @@ def check_memory(n: int, m: int, exact: bool, full: bool) -> None:
         )
 
 
+def check_in_memory(Y_task: Any, z_task: Any) -> None:
+    """Refuse a task that is read in blocks: it is the pairs that may be many."""
+    for part, name in ((Y_task, "Y_task"), (z_task, "z_task")):
+        if not isinstance(part, np.ndarray) and as_source(part) is not None:
+            raise TypeError(f"{name} is read in blocks, as only the pairs X, Y may be: take it into memory.")
+
+
+def chosen_landmarks(
+    representations: Any, kernels: Any, points: Any, learns: bool, rng: np.random.Generator
+) -> list[Any]:
+    """Landmarks among points of x and of y where a representation has some, else None."""
+    found = []
+    for r, kernel, X in zip(representations, kernels, points, strict=True):
+        if not isinstance(r, Nystrom) or kernel is None or X is None:
+            found.append(None)
+            continue
+        # Shorter lengthscales than those of the start may be learned: landmarks must serve them, too.
+        plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
+        short = stretch(plain, np.full(X.shape[1], SHORT if learns else 1.0))
+        found.append(r.fit(short, X, rng).landmarks)  # type: ignore[attr-defined]
+    return found
+
+
+def both_representations(given: Any, streamed: bool) -> tuple[Representation, Representation]:
+    """Those of x and y, which have features where the pairs are read in blocks."""
+    given = given if isinstance(given, tuple) else (given,) * 2
+    if len(given) != 2:
+        raise ValueError(f"representation must be one or a pair for x and y, got {len(given)}.")
+    read = streamed_representation if streamed else as_representation
+    return read(given[0]), read(given[1])
+
+
+def first_inducing(given: Any, X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Where the inducing points start: a number of rows of ``X``, or points that are given."""
+    if np.ndim(given) == 0:
+        p = min(check_count(given, "inducing", 2), len(X))
+        return np.array(kmeanspp_landmarks(X, p, rng, default_kernel(X)))
+    points = as_rows(as_columns(given), "inducing", 2).astype(np.float64)
+    check_same_columns(points, X.shape[1], "inducing", "X")
+    return np.array(points)
+
+
+def first_kernel(given: Any, X: np.ndarray, encoder: Any, name: str, scale: float, learns: bool) -> Kernel:
+    """The kernel that the search starts from, with an amplitude if there is a search or none is given."""
+    kernel = resolve_kernel(given, X, encoder, name)
+    if given is None:
+        return scale * kernel
+    if not learns:
+        return kernel
+    scaled = any(map(amplitude, parameters_of(scale * kernel).names[:-1]))
+    return kernel if scaled else scale * kernel
+
+
 def parameters_of(kernel: Kernel) -> Parameters:
     """Those of the kernel, or its amplitude where it has none."""
     try:
@@ -109,7 +170,12 @@ __all__ = [
     "as_combinations",
     "as_covariance",
     "as_targets",
+    "both_representations",
+    "check_in_memory",
     "check_memory",
+    "chosen_landmarks",
+    "first_inducing",
+    "first_kernel",
     "parameters_of",
     "warn_if_far",
 ]

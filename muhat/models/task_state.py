@@ -92,6 +92,25 @@ def combined(gram: Gram, M: np.ndarray | None, z: np.ndarray, noise: np.ndarray)
     return replace(found, log_likelihood=found.log_likelihood + np.log(scale).sum())
 
 
+def of_task(gram: Gram, task: Transformation, Y: Any, z: np.ndarray) -> State:
+    """The posterior from pairs in memory and ``z`` (m,) seen at ``Y`` (m, k), in its cheapest form."""
+    n, m, full, variance = gram.shape[0], len(z), task.full, task.variance
+    p = gram.Phi.shape[1] if isinstance(gram, LowRankGram) else None
+    form = cheapest_form(n, m, p, full)
+    if p is not None and (task.low_rank or not full) and form != "input":
+        return _in_weights(gram, task, Y, z)
+    if form == "function":
+        Sigma = task.beside(Y) + variance * np.eye(m) if full else np.full(m, variance)
+        return State(gram, function_space(gram.dense(), task.matrix(Y), Sigma, z), task, None)
+    return State(gram, input_space(gram.dense(), task.blocks(Y, z), variance), task, None)
+
+
+def _in_weights(gram: Gram, task: Transformation, Y: Any, z: np.ndarray) -> State:
+    features = gram.factor()
+    W = task.coefficients(features.Phi)
+    return State(gram, weight_space(features, task.sums(W, Y, z)), task, W)
+
+
 def mixed(states: list[State], rows: np.ndarray, kind: str, of: Any) -> tuple[np.ndarray, Any]:
     """``of(state, rows, kind)`` over equally likely states: mean, and variances or covariance in all.
 
@@ -138,24 +157,57 @@ def answer(
     return mean, (cov + cov.T) / 2
 
 
-def triangle_of_rows(task: Transformation, X: Rows, z: Rows, offset: float, saved: Any) -> tuple[Array, int]:
+def triangle_of_rows(state: State, X: Rows, z: Rows, offset: float, saved: Any) -> tuple[Array, int]:
     """The triangle of [M z] over all rows, whose posterior is that of all, and their number: one pass."""
-
+    task: Any = state.task
     label = "rows " + digest(
         task.gram.kernel, np.asarray(task.gram.points), np.asarray([task.variance, offset])
     )
 
-    def work(start: int, A: Array, values: Array) -> tuple[Array, Array]:
+    def rows(A: Array, values: Array) -> Array:
         M = as_dense(task.matrix(np.asarray(A, dtype=np.float64)))
-        return triangle(np.column_stack([M, values[:, 0] - offset])), np.array(len(A))
+        return np.column_stack([M, values[:, 0] - offset])
+
+    return _triangle(rows, X, z, ("X", "z"), len(task.gram), saved, label)
+
+
+def triangle_of_pairs(state: State, X: Rows, Y: Rows, offset: float, saved: Any) -> tuple[Array, int]:
+    """The triangle of the features [Ψ Φ] of y and x over all pairs, and their number: one pass.
+
+    Its products ΨᵀΨ and ΨᵀΦ are those of all pairs, so that it stands for them.
+    """
+    task: Any = state.task
+    of_x: Any = state.gram.kernel
+    of_y: Any = task.gram.kernel
+
+    def rows(A: Array, B: Array) -> Array:
+        return np.column_stack([of_y.features(B), of_x.features(A)])
+
+    gram: Any = state.gram
+    label, width = "pairs " + digest(of_x, of_y), gram.Phi.shape[1] + task.gram.Phi.shape[1]
+    return _triangle(rows, X, Y, ("X", "Y"), width, saved, label)
+
+
+def _triangle(
+    rows: Any, X: Rows, Y: Rows, names: tuple[str, str], width: int, saved: Any, label: str
+) -> tuple[Array, int]:
+    def work(start: int, A: Array, B: Array) -> tuple[Array, Array]:
+        return triangle(rows(A, B)), np.array(len(A))
 
     def combine(a: tuple[Array, ...], b: tuple[Array, ...]) -> tuple[Array, Array]:
         return triangle(np.concatenate([a[0], b[0]])), a[1] + b[1]
 
-    found, count = reduce_rows(
-        work, combine, X, z, names=("X", "z"), width=len(task.gram), checkpoint=saved, label=label
-    )
+    found, count = reduce_rows(work, combine, X, Y, names=names, width=width, checkpoint=saved, label=label)
     return found, int(count)
+
+
+def of_pairs(gram: Gram, task: Transformation, found: tuple[Array, int], Y: Any, z: Array) -> State:
+    """The posterior from the triangle of pairs that were not kept, in weight space."""
+    stack, _ = found
+    q = task.gram.Phi.shape[1]  # type: ignore[attr-defined]
+    stack = stack[:q] if len(stack) >= stack.shape[1] else stack  # below it nothing is of y
+    task = Transformation.of(LowRankGram(stack[:, :q], task.gram.kernel), task.variance, task.full)
+    return _in_weights(LowRankGram(stack[:, q:], gram.kernel), task, Y, z)
 
 
 def summed(gram: Gram, task: Transformation, found: tuple[Array, int], variance: float) -> State:
@@ -165,4 +217,17 @@ def summed(gram: Gram, task: Transformation, found: tuple[Array, int], variance:
     return State(gram, replace(posterior, log_likelihood=posterior.log_likelihood + rest), task, None)
 
 
-__all__ = ["State", "answer", "combined", "drawn", "mixed", "of_f", "of_g", "summed", "triangle_of_rows"]
+__all__ = [
+    "State",
+    "answer",
+    "combined",
+    "drawn",
+    "mixed",
+    "of_f",
+    "of_g",
+    "of_pairs",
+    "of_task",
+    "summed",
+    "triangle_of_pairs",
+    "triangle_of_rows",
+]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from muhat._tables import encode
+from muhat._tables import Encoder, encode
 from muhat._validation import (
     as_generator,
     as_rows,
@@ -18,20 +18,15 @@ from muhat._validation import (
     check_same_columns,
     check_same_rows,
 )
-from muhat.engine import open_rows, sample_rows
-from muhat.gram import DenseGram, Exact, Gram, LowRankGram, Neural, Nystrom, as_representation
+from muhat.engine import open_rows, sample_indices, sample_rows
+from muhat.gram import DenseGram, Exact, Gram, LowRankGram, Neural
 from muhat.gram.features import FeatureKernel
-from muhat.gram.landmarks import kmeanspp_landmarks
 from muhat.gram.representation import Representation
-from muhat.kernels.algebra import Scaled
 from muhat.kernels.base import Kernel
-from muhat.kernels.default import default_kernel, resolve_kernel
-from muhat.learning.leave_one_out import stretch
 from muhat.learning.sample_task import SampledTask, sample_task
 from muhat.learning.task_transformed import (
     LearnedTask,
     TaskProblem,
-    amplitude,
     feature_kernel,
     maximise_task,
     tie,
@@ -42,25 +37,34 @@ from muhat.models.task_inputs import (
     as_combinations,
     as_covariance,
     as_targets,
+    both_representations,
+    check_in_memory,
     check_memory,
+    chosen_landmarks,
+    first_inducing,
+    first_kernel,
     parameters_of,
     warn_if_far,
 )
-from muhat.models.task_state import State, answer, combined, drawn, of_f, of_g, summed, triangle_of_rows
-from muhat.operators.deconditional import (
-    Transformation,
-    cheapest_form,
-    function_space,
-    input_space,
-    weight_space,
+from muhat.models.task_state import (
+    State,
+    answer,
+    combined,
+    drawn,
+    of_f,
+    of_g,
+    of_pairs,
+    of_task,
+    summed,
+    triangle_of_pairs,
+    triangle_of_rows,
 )
+from muhat.operators.deconditional import Transformation
 
 # Observations that the first part of a search looks at; the second goes on with all of them.
 SUBSET = 20_000
 # Steps of the second part.
 REFINE = 15
-# Landmarks are chosen for lengthscales of this multiple of those that the search starts from.
-SHORT = 0.1
 # Draws of the parameters over which predictions are averaged, of all that were made.
 STATES = 32
 # The noise's standard deviation where nothing is learned and none is given, as a share of that of z.
@@ -111,7 +115,8 @@ class TaskTransformedGP(Estimator):
         draws_: logarithms of all parameters, drawn, (chains, samples, p), or None; the attributes above are
             of the maximum.
         diagnostics_: of the draws: means, R̂, effective sizes, divergences; or None.
-        X_, Y_: the pairs; inducing points in a sparse representation.
+        X_, Y_: the pairs, a sample of them beyond 20 000 in a low-rank representation; inducing points in a
+            sparse one.
         triangle_: what the posterior needs of more rows than the sample, and their number; or None.
 
     In terms of a kernel ℓ of amplitude 1 and operators that are averages, ``λ = σ²/(n·amp_ℓ)`` and
@@ -119,6 +124,7 @@ class TaskTransformedGP(Estimator):
     """
 
     _prepared: ClassVar[tuple[str, ...]] = ("_states",)
+    streamed_: bool = False  # whether pairs were read in blocks
 
     def __init__(
         self,
@@ -152,11 +158,16 @@ class TaskTransformedGP(Estimator):
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Y: Any, Y_task: Any, z_task: Any) -> TaskTransformedGP:
+    def fit(self, X: Any, Y: Any, Y_task: Any, z_task: Any, checkpoint: Any = None) -> TaskTransformedGP:
         """Learn f from pairs ``X`` (n, d), ``Y`` (n, k) and values ``z_task`` (m,) seen at ``Y_task`` (m, k).
 
-        Vectors are taken for one column.
+        Vectors are taken for one column. Beyond 20 000 pairs in a low-rank representation parameters are
+        learned from a sample of them, and the posterior is that of all, in two passes: the pairs may be read
+        in blocks (see :func:`muhat.open_rows`), in ``mh.Nystrom()`` unless another is given, with the path of
+        a file to go on from after an interruption as ``checkpoint``.
         """
+        rows = paired_sources(X, Y)
+        self.streamed_, saved = rows is not None, None
         self._check_arguments()
         if self.inducing is not None:
             if X is None and Y is None:
@@ -165,9 +176,22 @@ class TaskTransformedGP(Estimator):
                 "inducing points take the place of the pairs (X, Y): call fit_direct(X, z), or leave "
                 "inducing out and pass representation=mh.Nystrom(300) for many pairs."
             )
-        A = self._fit_rows(as_columns(X), name="X")
-        self.encoder_y_, B = encode(as_columns(Y), "Y", 2, also=as_columns(Y_task))
-        check_same_rows(A, B, "X", "Y")
+        if rows is None:
+            if checkpoint is not None:
+                raise ValueError("checkpoint is for pairs that are read in blocks: leave it out.")
+            A = self._fit_rows(as_columns(X), name="X")
+            self.encoder_y_, B = encode(as_columns(Y), "Y", 2, also=as_columns(Y_task))
+            check_same_rows(A, B, "X", "Y")
+            n, some = len(A), slice(None)
+            if not any(isinstance(r, Exact) for r in self._representations()):
+                some = sample_indices(n)
+                rows = open_rows(A), open_rows(np.asarray(B))
+            A, B = A[some], B[some]
+        else:
+            check_in_memory(Y_task, z_task)
+            self._fit_source(rows[0])
+            self.encoder_y_, saved = Encoder(rows[1].names), self._checkpoint(checkpoint, *rows)
+            n, (A, B) = sample_rows(*rows, checkpoint=saved)
         C = self._task_rows(Y_task, B.shape[1], 2)
         z = as_targets(z_task, "z_task")
         check_same_rows(C, z, "Y_task", "z_task")
@@ -177,7 +201,19 @@ class TaskTransformedGP(Estimator):
         self.M_ = self.Sigma_ = self.inducing_ = None
         self.full_ = self.inference == "full"
         self._learn(z, np.ones(len(z)))
+        if n > len(A):
+            self._with_all(n, triangle_of_pairs, rows, saved)
+        if saved is not None:
+            saved.finish()
         return self
+
+    def _with_all(self, n: int, reduce: Any, rows: Any, saved: Any) -> None:
+        """The posterior of all n rows, where what was learned was learned from a sample of them."""
+        if self.draws_ is not None:
+            raise ValueError(f'optimize="sample" is for hundreds of rows, not for {n}: use True.')
+        self.triangle_ = reduce(self._states[0], *rows, self.offset_, saved)
+        self._prepare()
+        self.log_marginal_likelihood_ = float(self._states[0].posterior.log_likelihood)
 
     def fit_transformed(self, X: Any, M: Any, z: Any, Sigma: Any = None) -> TaskTransformedGP:
         """Learn f from combinations of its values, ``z = M f(X) + e`` [HR19, §5.1].
@@ -188,6 +224,7 @@ class TaskTransformedGP(Estimator):
             z: (m,).
             Sigma: covariance (m, m) or variances (m,) of e, in place of ``noise``; by default σ²I.
         """
+        self.streamed_ = False
         self._check_arguments()
         if self.inducing is not None:
             raise ValueError("inducing points are for fit_direct(X, z): leave inducing out.")
@@ -218,6 +255,7 @@ class TaskTransformedGP(Estimator):
             if rows is not None:
                 raise ValueError("Rows that are read in blocks need inducing points: pass inducing=100.")
             return self.fit_transformed(X, None, z)
+        self.streamed_ = False
         self._check_arguments()
         if rows is None:
             A = self._fit_rows(as_columns(X), name="X").astype(np.float64)
@@ -233,24 +271,13 @@ class TaskTransformedGP(Estimator):
         A, values = np.asarray(A, dtype=np.float64), as_targets(values, "z")
         self.encoder_y_ = self.encoder_x_
         rng = as_generator(self.random_state)
-        if np.ndim(self.inducing) == 0:
-            p = min(check_count(self.inducing, "inducing", 2), len(A))
-            points = kmeanspp_landmarks(A, p, rng, default_kernel(A))
-        else:
-            points = as_rows(as_columns(self.inducing), "inducing", 2).astype(np.float64)
-            check_same_columns(points, A.shape[1], "inducing", "X")
-        self.inducing_ = np.array(points)
+        self.inducing_ = first_inducing(self.inducing, A, rng)
         self.X_ = self.Y_ = self.inducing_
         self.Y_task_, self.M_, self.Sigma_ = A, None, None
         self.full_ = False
         self._learn(values, np.ones(len(values)))
         if m > len(A):
-            if self.draws_ is not None:
-                raise ValueError(f'optimize="sample" is for hundreds of rows, not for {m}: use True.')
-            task: Any = self._states[0].task
-            self.triangle_ = triangle_of_rows(task, *rows, self.offset_, saved)
-            self._prepare()
-            self.log_marginal_likelihood_ = float(self._states[0].posterior.log_likelihood)
+            self._with_all(m, triangle_of_rows, rows, saved)
         if saved is not None:
             saved.finish()
         return self
@@ -274,10 +301,7 @@ class TaskTransformedGP(Estimator):
                 raise TypeError("representation=mh.Neural() is not for this model: use mh.Nystrom(300).")
 
     def _representations(self) -> tuple[Representation, Representation]:
-        given = self.representation if isinstance(self.representation, tuple) else (self.representation,) * 2
-        if len(given) != 2:
-            raise ValueError(f"representation must be one or a pair for x and y, got {len(given)}.")
-        return as_representation(given[0]), as_representation(given[1])
+        return both_representations(self.representation, self.streamed_)
 
     def _task_rows(self, Y: Any, k: int, least: int = 1) -> np.ndarray:
         C = np.asarray(self.encoder_y_.transform(as_columns(Y), "Y_task"), dtype=np.float64)
@@ -295,19 +319,22 @@ class TaskTransformedGP(Estimator):
         scale = float(np.sqrt(np.mean(self.z_**2))) or 1.0
         typical = scale / (float(np.sqrt(np.mean(sums**2))) or 1.0)
         self.seed_ = int(rng.integers(2**31))
-        self.kernel_x_ = self._kernel(self.kernel_x, self.X_, self.encoder_x_, "kernel_x", typical**2)
+        self.kernel_x_ = self._kernel("x", self.X_, typical**2)
         self.kernel_y_ = None
         if self.Y_ is not None:
             inputs: Any = self.Y_ if self.inducing_ is None else self.Y_task_
             if self.inducing_ is not None:
-                self.kernel_x_ = self._kernel(self.kernel_x, inputs, self.encoder_x_, "kernel_x", scale**2)
-            self.kernel_y_ = self._kernel(self.kernel_y, inputs, self.encoder_y_, "kernel_y", scale**2)
+                self.kernel_x_ = self._kernel("x", inputs, scale**2)
+            self.kernel_y_ = self._kernel("y", inputs, scale**2)
             if self.inducing_ is not None and self.kernel_y is None:
                 self.kernel_y_ = tie(len(z)) * self.kernel_x_
         exact = isinstance(self._representations()[0], Exact)
         check_memory(len(self.X_), len(z), exact, self.full_)
         self.noise_ = self.noise if self.noise is not None else scale * (1.0 if self._learns else NOISE)
-        self._choose_landmarks(rng)
+        # Landmarks stay where they are while the kernels are learned.
+        kernels, points = (self.kernel_x_, self.kernel_y_), (self.X_, self.Y_)
+        found = chosen_landmarks(self._representations(), kernels, points, self._learns, rng)
+        self.landmarks_x_, self.landmarks_y_ = found
         self.learned_: LearnedTask | None = None
         self.draws_: np.ndarray | None = None
         self.diagnostics_: SampledTask | None = None
@@ -324,29 +351,9 @@ class TaskTransformedGP(Estimator):
             self.draws_, self.diagnostics_ = sample_task(around, self.theta_, *counts, rng)
             self._prepare()
 
-    def _kernel(self, given: Any, X: np.ndarray, encoder: Any, name: str, scale: float) -> Kernel:
-        kernel = resolve_kernel(given, X, encoder, name)
-        if given is None:
-            return scale * kernel
-        if not self._learns:
-            return kernel
-        scaled = any(map(amplitude, parameters_of(scale * kernel).names[:-1]))
-        return kernel if scaled else scale * kernel
-
-    def _choose_landmarks(self, rng: np.random.Generator) -> None:
-        """Landmarks stay where they are while the kernels are learned."""
-        found = []
-        for r, kernel, X in zip(
-            self._representations(), (self.kernel_x_, self.kernel_y_), (self.X_, self.Y_), strict=True
-        ):
-            if not isinstance(r, Nystrom) or kernel is None or X is None:
-                found.append(None)
-                continue
-            # Shorter lengthscales than those of the start may be learned: landmarks must serve them, too.
-            plain = kernel.kernel if isinstance(kernel, Scaled) else kernel
-            short = stretch(plain, np.full(X.shape[1], SHORT if self._learns else 1.0))
-            found.append(r.fit(short, X, rng).landmarks)  # type: ignore[attr-defined]
-        self.landmarks_x_, self.landmarks_y_ = found
+    def _kernel(self, of: str, X: np.ndarray, scale: float) -> Kernel:
+        given, encoder = getattr(self, f"kernel_{of}"), getattr(self, f"encoder_{of}_")
+        return first_kernel(given, X, encoder, f"kernel_{of}", scale, self._learns)
 
     def _problem(self, rows: Any = None, move: bool = False) -> TaskProblem:
         """The marginal likelihood as a function of the parameters, of all observations or of some."""
@@ -443,24 +450,15 @@ class TaskTransformedGP(Estimator):
 
     def _state(self, kernel_x: Kernel, kernel_y: Kernel | None, variance: float) -> State:
         gram = self._gram(0, kernel_x, self.X_)
-        z, n, m = self.z_, len(self.X_), len(self.z_)
-        p = gram.Phi.shape[1] if isinstance(gram, LowRankGram) else None
         if kernel_y is None:
-            noise = np.full(m, variance) if self.Sigma_ is None else self.Sigma_
-            return State(gram, combined(gram, self.M_, z, noise), None, None)
+            noise = np.full(len(self.z_), variance) if self.Sigma_ is None else self.Sigma_
+            return State(gram, combined(gram, self.M_, self.z_, noise), None, None)
         task = Transformation.of(self._gram(1, kernel_y, self.Y_), variance, self.full_)  # type: ignore[arg-type]
-        if self.triangle_ is not None:
-            return summed(gram, task, self.triangle_, variance)
-        Y = self.Y_task_
-        form = cheapest_form(n, m, p, self.full_)
-        if p is not None and (task.low_rank or not self.full_) and form != "input":
-            features = gram.factor()
-            W = task.coefficients(features.Phi)
-            return State(gram, weight_space(features, task.sums(W, Y, z)), task, W)
-        if form == "function":
-            Sigma = task.beside(Y) + variance * np.eye(m) if self.full_ else np.full(m, variance)
-            return State(gram, function_space(gram.dense(), task.matrix(Y), Sigma, z), task, None)
-        return State(gram, input_space(gram.dense(), task.blocks(Y, z), variance), task, None)
+        if self.triangle_ is None:
+            return of_task(gram, task, self.Y_task_, self.z_)
+        if self.inducing_ is None:
+            return of_pairs(gram, task, self.triangle_, self.Y_task_, self.z_)
+        return summed(gram, task, self.triangle_, variance)
 
     # -- answers -----------------------------------------------------------------------------------
 

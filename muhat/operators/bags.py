@@ -14,6 +14,7 @@ import numpy as np
 from muhat import _threads
 from muhat._bags import AnyBags, Bags, Block, GaussianBags
 from muhat._linalg import Cholesky, cholesky
+from muhat._streamed_bags import StreamedBags
 from muhat.gram.features import FeatureKernel
 from muhat.gram.fourier import FourierKernel
 from muhat.gram.nystrom import NystromKernel
@@ -44,6 +45,8 @@ def mean_features(bags: AnyBags, first: FeatureKernel) -> np.ndarray:
     """
     if hasattr(bags, "mean_features"):  # they know better: muhat.messages.Tuples
         return bags.mean_features(first)  # type: ignore[attr-defined]
+    if isinstance(bags, StreamedBags):
+        return bags.grouped(lambda block: _sums(first, block), first.size)
     if isinstance(bags, GaussianBags):
         if isinstance(first, OctaveKernel):
             return first.features(bags.means) * first.damping(bags.covs)
@@ -105,6 +108,25 @@ def _spread(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     if left <= 1e-12:
         return np.zeros(values.shape[1:])
     return weights @ (values - weights @ values) ** 2 / left
+
+
+def _streamed_spreads(
+    first: FeatureKernel, bags: StreamedBags, U: np.ndarray, G: np.ndarray, H: np.ndarray | None
+) -> np.ndarray:
+    """:func:`_spread` of ``φ(x)ᵀg + xᵀh`` over the points of each bag, (n,), where ``U = E φ(x)``: a pass.
+
+    With h the bags are centred, so that the means of the values are those of ``φ(x)ᵀg``.
+    """
+    means = (U * G).sum(axis=1)
+
+    def squares(block: Block) -> np.ndarray:
+        parts = zip(block.of, _values(first, block, G), block.pieces(), strict=True)
+        values = [v - means[i] + (0 if H is None else block.X[rows] @ H[i]) for i, v, rows in parts]
+        return block.sums(np.concatenate(values)[:, None] ** 2)
+
+    left = 1 - 1 / bags.effective_sizes
+    total = bags.grouped(squares, 1, first.size)[:, 0]
+    return np.where(left <= 1e-12, 0.0, total / np.maximum(left, 1e-12))
 
 
 @dataclass(frozen=True)
@@ -178,6 +200,8 @@ class TwoStage:
             bags = bags.centred()
             G, H = G[:, d:], G[:, :d] * self.location
             H = H - _moved(self.first, bags, U[:, d:], G)  # the shape moves against the mean
+        if isinstance(bags, StreamedBags):
+            return _streamed_spreads(self.first, bags, U[:, U.shape[1] - G.shape[1] :], G, H)
         out = np.empty(len(bags))
 
         def work(some: slice) -> None:

@@ -91,6 +91,10 @@ class Machine:
     normalize: bool = True
 
     @property
+    def gram_x(self) -> Any:
+        return self.pairs.gram_x
+
+    @property
     def gram_z(self) -> Any:
         return self.pairs.gram_z
 

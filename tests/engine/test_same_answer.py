@@ -150,6 +150,73 @@ def test_sparse_gaussian_process(form, tmp_path, monkeypatch):
     close(model.fit_direct(X, Y).predict(AT), here[0], 1e-6)
 
 
+class TestTaskOfPairs:
+    """The pairs of a task beyond memory; what is seen of it stays small."""
+
+    AT_TASK = np.linspace(-0.8, 0.8, 15)
+    SEEN = np.cos(2 * AT_TASK)
+
+    def model(self, representation, **given):
+        kernels = mh.Gaussian(1.0), mh.Gaussian(0.5)
+        return mh.TaskTransformedGP(
+            *kernels, **({"noise": 0.1, "optimize": False, "representation": representation} | given)
+        )
+
+    def answers(self, model):
+        return [
+            *model.predict(AT, return_std=True),
+            *model.predict_task(self.AT_TASK[:4], return_std=True),
+            np.atleast_1d(model.log_marginal_likelihood_),
+        ]
+
+    @pytest.mark.parametrize("form", FEW)
+    @pytest.mark.parametrize("inference", ["full", "map"])
+    def test_posterior_of_all(self, form, inference, tmp_path, monkeypatch, representation):
+        plain = self.answers(
+            self.model(representation, inference=inference).fit(X, Y, self.AT_TASK, self.SEEN)
+        )
+        for size in (N, 100):
+            monkeypatch.setattr(task_transformed_gp, "sample_rows", partial(sample.sample_rows, size=size))
+            monkeypatch.setattr(
+                task_transformed_gp, "sample_indices", partial(sample.sample_indices, size=size)
+            )
+            here = self.model(representation, inference=inference).fit(X, Y, self.AT_TASK, self.SEEN)
+            of_x, of_y = (open_rows(s) for s in pair(form, tmp_path))
+            there = self.model(representation, inference=inference).fit(of_x, of_y, self.AT_TASK, self.SEEN)
+            assert of_x.passes == of_y.passes == (1 if size == N else 2)
+            assert (there.triangle_ is None) == (size == N)
+            for a, b in zip(self.answers(here), self.answers(there), strict=True):
+                close(a, b)
+        if isinstance(representation, mh.Fourier):  # which does not depend on the sample
+            for a, b in zip(plain, self.answers(there), strict=True):
+                close(a, b)
+
+    @pytest.mark.slow
+    def test_learned_from_the_sample(self, monkeypatch):
+        monkeypatch.setattr(task_transformed_gp, "sample_rows", partial(sample.sample_rows, size=100))
+        monkeypatch.setattr(task_transformed_gp, "sample_indices", partial(sample.sample_indices, size=100))
+        model = mh.TaskTransformedGP(representation=mh.Nystrom(20), starts=1)
+        here = self.answers(model.fit(X, Y, self.AT_TASK, self.SEEN))
+        there = self.answers(model.fit(open_rows(X), open_rows(Y), self.AT_TASK, self.SEEN))
+        for a, b in zip(here, there, strict=True):
+            close(a, b)
+
+    def test_saved_loaded_and_refused(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(task_transformed_gp, "sample_rows", partial(sample.sample_rows, size=100))
+        model = self.model(None).fit(open_rows(X), open_rows(Y), self.AT_TASK, self.SEEN)
+        mh.save(model, tmp_path / "m.mh")
+        for a, b in zip(self.answers(model), self.answers(mh.load(tmp_path / "m.mh")), strict=True):
+            close(a, b, 1e-12)
+        with pytest.raises(ValueError, match="representation is exact"):
+            self.model(mh.Exact()).fit(open_rows(X), open_rows(Y), self.AT_TASK, self.SEEN)
+        with pytest.raises(TypeError, match="z_task is read in blocks"):
+            self.model(None).fit(open_rows(X), open_rows(Y), self.AT_TASK, open_rows(self.SEEN))
+        with pytest.raises(ValueError, match="checkpoint is for pairs that are read in blocks"):
+            self.model(None).fit(X, Y, self.AT_TASK, self.SEEN, checkpoint=tmp_path / "c.npz")
+        again = self.model(mh.Exact()).fit(X[:50], Y[:50], self.AT_TASK, self.SEEN)
+        assert again.triangle_ is None
+
+
 def test_more_rows_than_the_sample():
     """Beyond the sample, in memory and in blocks still make the same choices."""
     rng = np.random.default_rng(1)
@@ -274,3 +341,41 @@ def test_saved_and_loaded(tmp_path):
         again.expect(np.cos, AT)
     mh.save(model.at(AT), tmp_path / "e.mh")
     close(mh.load(tmp_path / "e.mh").cov(), model.at(AT).cov(), 1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:rule=")
+@pytest.mark.parametrize("rule", ["importance", "kbr_a", "kbr_b", "deconditional"])
+def test_bayes_rule_saved_and_loaded(rule, tmp_path):
+    """It has no rows, but what the last prior made of them."""
+    regs = {"reg": 1e-3, "reg_prior": 1e-2, "kernel_x": mh.Gaussian(1.0), "kernel_z": mh.Gaussian(0.7)}
+    of_x, of_z = open_rows(X), open_rows(Y)
+    model = mh.KernelBayes(rule, representation=mh.Nystrom(20), **regs).fit(of_x, of_z)
+    for prior in (None, 0.5 * Y[:60]):
+        model.posterior(AT[:1], prior)
+        passes = of_x.passes
+        found = model.posterior(AT, prior)
+        assert of_x.passes == passes  # as the last one
+        mh.save(model, tmp_path / "b.mh")
+        again = mh.load(tmp_path / "b.mh")
+        close(again.posterior(AT, prior).mean(), found.mean(), 1e-12)
+        other = 0.3 * Y[:60]
+        if rule == "deconditional":  # whose moments are those of every prior
+            close(again.posterior(AT, other).mean(), model.posterior(AT, other).mean(), 1e-12)
+            model.posterior(AT, prior)
+            continue
+        with pytest.raises(ValueError, match="ask for that prior, or fit it again"):
+            again.posterior(AT, other)
+        close(again.posterior(AT, prior).cov(), found.cov(), 1e-12)
+
+
+def test_bayes_rule_that_is_loaded_chooses_no_more(tmp_path):
+    model = mh.KernelBayes(representation=mh.Nystrom(20)).fit(open_rows(X), open_rows(Y))
+    mh.save(model, tmp_path / "b.mh")
+    with pytest.raises(ValueError, match="fit it again"):
+        mh.load(tmp_path / "b.mh").posterior(AT)
+    found = model.posterior(AT)
+    mh.save(model, tmp_path / "b.mh")
+    again = mh.load(tmp_path / "b.mh")
+    with pytest.raises(ValueError, match="fit it again"):
+        again.posterior(AT, Y[:50])
+    close(again.posterior(AT).mean(), found.mean(), 1e-12)

@@ -9,7 +9,7 @@ Rules whose posterior lies on the prior's points regress features of x on z once
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -24,34 +24,51 @@ from muhat.operators.bayes.kbr_b import squared_solve
 from muhat.operators.bayes.pairs import NoOverlap
 from muhat.operators.deconditional import deconditional_weights
 
+NOT_AT_HAND = (
+    "The pairs were read in blocks and are not in this copy of the estimator, which has what the last prior "
+    "made of them and no more: ask for that prior, or fit it again."
+)
+
 
 @dataclass(frozen=True)
 class StreamedPairs:
     """Pairs (x, z) that are read in blocks.
 
     Attributes:
-        X, Z: where from.
+        X, Z: where from; None where they are no longer at hand.
         kernel_x, kernel_z: with features.
         reg_prior: η.
         target: t, what the density ratio shrinks to.
         functions: F, of rows of z (m, k) to (m, q).
+        held: sums of passes that were made, for the next posterior with the same prior.
     """
 
-    X: Rows
-    Z: Rows
+    X: Rows | None
+    Z: Rows | None
     kernel_x: Any
     kernel_z: Any
     reg_prior: float
     target: float
     functions: Callable[[Array], Array]
+    held: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+
+    def _sums(self, work: Callable[..., tuple[Array, ...]]) -> tuple[Array, ...]:
+        if self.X is None or self.Z is None:
+            raise ValueError(NOT_AT_HAND)
+        return sum_rows(work, self.X, self.Z, names=("X", "Z"), width=self.width)
 
     @property
     def width(self) -> int:
         return self.kernel_x.size + self.kernel_z.size
 
-    @cached_property
-    def moments(self) -> tuple[Array, Array, Array, Array]:
+    @property
+    def moments(self) -> tuple[Any, ...]:
         """``Ĉ_ZZ`` (q, q), ``m_Z`` (q,), ``Ĉ_ZX`` (q, p) and ``E φFᵀ``: one pass, for every prior."""
+        if "moments" not in self.held:
+            self.held["moments"] = self._moments()
+        return self.held["moments"]
+
+    def _moments(self) -> tuple[Array, ...]:
         kernel_x, kernel_z, functions = self.kernel_x, self.kernel_z, self.functions
 
         def work(A: Array, B: Array) -> tuple[Array, ...]:
@@ -59,7 +76,7 @@ class StreamedPairs:
             Psi = kernel_x.features(A)
             return Phi.T @ Phi, Phi.sum(axis=0), Phi.T @ Psi, Phi.T @ functions(B), np.array(len(B))
 
-        second, first, joint, known, n = sum_rows(work, self.X, self.Z, names=("X", "Z"), width=self.width)
+        second, first, joint, known, n = self._sums(work)
         return second / n, first / n, joint / n, known / n
 
     @cached_property
@@ -70,12 +87,19 @@ class StreamedPairs:
         return cholesky(C, "Ĉ_ZZ + ηI", "Raise reg_prior.", overwrite=True)
 
     def weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array]:
-        """``Ĉ_XX`` (p, p) and ``Ĉ_XF`` (p, q) with the prior's weights: one pass.
+        """``Ĉ_XX`` (p, p) and ``Ĉ_XF`` (p, q) with the prior's weights: one pass, if the last was another.
 
         Args:
             prior: m_Π (q,); None for the distribution of z in the pairs.
             positive: whether γ is truncated at zero.
         """
+        asked = np.empty(0) if prior is None else prior
+        if "weighted" in self.held and np.array_equal(self.held["weighted"][0], asked):
+            return self.held["weighted"][1:]  # type: ignore[return-value]
+        self.held["weighted"] = (asked, *self._weighted(prior, positive))
+        return self.held["weighted"][1:]  # type: ignore[return-value]
+
+    def _weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array]:
         s = None if prior is None else self.ridge.solve(prior - self.target * self.moments[1])
         kernel_x, kernel_z, functions, t = self.kernel_x, self.kernel_z, self.functions, self.target
 
@@ -87,13 +111,36 @@ class StreamedPairs:
             weighted = D[:, None] * Psi
             return Psi.T @ weighted, weighted.T @ functions(B), np.array((D > 0).sum()), np.array(len(B))
 
-        second, cross, some, n = sum_rows(work, self.X, self.Z, names=("X", "Z"), width=self.width)
+        second, cross, some, n = self._sums(work)
         if not some:
             raise NoOverlap(
                 "The prior has no mass near any z of the training pairs: its density ratio is positive at "
                 "none of them. Fit on pairs that cover the prior, or lower reg_prior."
             )
         return second / n, cross / n
+
+
+@dataclass(frozen=True)
+class LastPrior:
+    """What the last prior made of pairs that were read in blocks.
+
+    Attributes:
+        points, weights: of the prior.
+        choice: what is in use with it.
+        kernel_x, kernel_z: with features.
+        kernel: of the posterior embedding, with features.
+        centre: that its moments are about.
+        held: of :class:`StreamedPairs`.
+    """
+
+    points: Array
+    weights: Array
+    choice: Any
+    kernel_x: Any
+    kernel_z: Any
+    kernel: Any
+    centre: Array
+    held: dict[str, tuple[Any, ...]]
 
 
 def posterior_values(
@@ -105,6 +152,7 @@ def posterior_values(
     """
     if rule is importance:
         C, cross = pairs.weighted(prior, positive=True)
+        C = C.copy()
         C[np.diag_indices(len(C))] += reg
         return cholesky(C, "Ĉ_XX + λI", "Raise reg.", overwrite=True).solve(psi).T @ cross
     if not rule.ON_PRIOR:
