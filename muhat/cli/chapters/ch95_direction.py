@@ -42,7 +42,7 @@ def run(page: Page, seed: int) -> None:
         ],
         ["pair", "cause found", "probability that it is the first"],
         "Which is the cause? Two Gaussian variables on a line look the same from both sides: no method can "
-        "tell, and this one says so.",
+        "tell, and the probability is far from the certainty of the others.",
     )
     page.figure(_drawn(known), "The pairs: the cause runs to the right.")
 
