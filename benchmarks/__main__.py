@@ -7,12 +7,23 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import accuracy, bags, density, engine, filtering, ground, streamed_tests, task_transformed
+from benchmarks import (
+    accuracy,
+    bags,
+    density,
+    engine,
+    filtering,
+    ground,
+    scaling,
+    streamed_tests,
+    task_transformed,
+)
 
 
 def main() -> int:
     figures = [*ground.run(), *filtering.run(), *density.run(), *task_transformed.run(), *bags.run()]
     figures += [*streamed_tests.run(), *engine.run(), *accuracy.run()]
+    figures += scaling.figures(scaling.run())
     table = Table(title="muhat benchmarks")
     for header in ("figure", "measured", "target", "", "in this run"):
         table.add_column(header)

@@ -125,27 +125,6 @@ whole = seconds(lambda: [free._track(data.X[n : n + 400], free._state, ())])
 print(json.dumps({"ours": first / steps, "bare": second / steps, "rate": 400 / whole}))
 """
 
-_GROWTH = """
-import numpy as np
-import muhat as mh
-from benchmarks.measure import seconds
-rng = np.random.default_rng(0)
-
-def times(sizes, representation):
-    out = []
-    for n in sizes:
-        X = rng.normal(size=(n, 5))
-        Y = X[:, 0] + rng.normal(size=n)
-        model = mh.ConditionalMean(mh.Gaussian(2.0), mh.Gaussian(1.0), 1e-5, representation)
-        out.append(min(seconds(lambda: model.fit(X, Y)) for _ in range(3 if n < 10**5 else 1)))
-    return out
-
-features, exact = [10**4, 10**5, 10**6], [1000, 2000, 4000, 8000]
-a, b = times(features, mh.Nystrom(200)), times(exact, None)
-slope = lambda n, t: float(np.polyfit(np.log(n), np.log(t), 1)[0])
-print(json.dumps({"features": slope(features, a), "exact": slope(exact, b), "seconds": a + b}))
-"""
-
 
 def _data(folder: str, n: int) -> None:
     """Rows on disk, made in blocks."""
@@ -166,7 +145,7 @@ def run() -> list[Figure]:
             fresh(PRELUDE + _PEAK.format(folder=folder, n=m, p=300))["peak"] for m in (n // 10, n)
         )
         dask = fresh(PRELUDE + _DASK.format(folder=folder, n=n // 2, p=500, rounds=2))
-    steps, growth = fresh(PRELUDE + _FILTER), fresh(PRELUDE + _GROWTH)
+    steps = fresh(PRELUDE + _FILTER)
     return [
         Figure(
             "conditional mean, n = 10⁶ from disk, p = 1000 / features and ΦᵀΦ",
@@ -203,8 +182,6 @@ def run() -> list[Figure]:
             "ms",
             f"{steps['rate']:.0f} steps a second",
         ),
-        Figure("growth of a fit with features, n = 10⁴…10⁶", growth["features"], 1.1, "exponent", ""),
-        Figure("growth of an exact fit, n = 1000…8000", growth["exact"], 3.1, "exponent", ""),
     ]
 
 

@@ -11,8 +11,8 @@ from benchmarks import power
 from benchmarks.peers import bare
 from benchmarks.peers.limits import limits
 from benchmarks.peers.packages import NotInstalled, peer
+from benchmarks.peers.testing import SKELETON, missing_and_extra
 from benchmarks.peers.timing import Timing
-from benchmarks.peers.workloads import SKELETON, missing_and_extra
 
 _SCENARIOS = [s for s in power.SCENARIOS if s.draw is not power.ozone or power.ozone_file().is_file()]
 

@@ -8,9 +8,11 @@ short gets more of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from benchmarks.measure import PRELUDE, fresh
+from benchmarks.peers.workloads import WORKLOADS
 
 _LOAD = (
     PRELUDE
@@ -18,7 +20,7 @@ _LOAD = (
 from benchmarks.measure import seconds
 from benchmarks.peers.packages import NotInstalled
 from benchmarks.peers.workloads import WORKLOADS
-contestants = WORKLOADS[{workload!r}]({n})
+contestants = WORKLOADS[{workload!r}].contestants({n})
 """
 )
 _NAMES = _LOAD + "\nprint(json.dumps({{name: c.once for name, c in contestants.items()}}))"
@@ -31,7 +33,9 @@ try:
     if c.share < 1:
         c.run()
     time_taken = seconds(lambda: answer.append(c.run())) / c.share
-    print(json.dumps(dict(cold=time_taken, memory=peak(), answer=answer[0], extrapolated=c.share < 1)))
+    memory = peak()
+    found = dict(cold=time_taken, memory=memory, answer=c.score(*answer), extrapolated=c.share < 1)
+    print("\\n" + json.dumps(found))  # on a line of its own: some peers leave theirs open
 except NotInstalled as reason:
     print(json.dumps(dict(reason=str(reason))))
 except Exception as error:
@@ -50,7 +54,7 @@ while rounds < {rounds} or time.perf_counter() - start < {short}:
     rounds += 1
     for name in best:
         best[name] = min(best[name], seconds(contestants[name].run))
-print(json.dumps(best))
+print("\\n" + json.dumps(best))
 """
 )
 _SHORT = 5.0  # seconds: first calls below this are taken several times, and rounds go on for as long
@@ -58,7 +62,10 @@ _SHORT = 5.0  # seconds: first calls below this are taken several times, and rou
 
 @dataclass(frozen=True)
 class Timing:
-    """What one contestant did in one workload; ``reason`` says why it did not."""
+    """What one contestant did in one workload on a day.
+
+    ``measure`` says what its answer is, ``reason`` why there is none.
+    """
 
     workload: str
     n: int
@@ -67,8 +74,10 @@ class Timing:
     warm: float | None = None
     memory: float | None = None
     answer: float | None = None
+    measure: str = ""
     extrapolated: bool = False
     reason: str = ""
+    date: str = ""
 
 
 def _first_call(workload: str, n: int, name: str, rounds: int) -> dict[str, Any]:
@@ -87,10 +96,12 @@ def _first_call(workload: str, n: int, name: str, rounds: int) -> dict[str, Any]
 
 def contest(workload: str, n: int, rounds: int) -> list[Timing]:
     """Time every contestant of ``workload`` at size ``n``."""
+    rounds = min(rounds, WORKLOADS[workload].rounds)
     once = fresh(_NAMES.format(workload=workload, n=n))
     cold = {name: _first_call(workload, n, name, rounds) for name in once}
     again = [name for name in once if not once[name] and "reason" not in cold[name]]
     warm = (
         fresh(_WARM.format(workload=workload, n=n, names=again, rounds=rounds, short=_SHORT)) if again else {}
     )
-    return [Timing(workload, n, name, warm=warm.get(name), **cold[name]) for name in once]
+    also = {"measure": WORKLOADS[workload].answer, "date": datetime.now(UTC).date().isoformat()}
+    return [Timing(workload, n, name, warm=warm.get(name), **also, **cold[name]) for name in once]

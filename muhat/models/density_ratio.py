@@ -12,6 +12,7 @@ import numpy as np
 
 from muhat._array import Array
 from muhat._tables import Encoder
+from muhat._threads import one_blas_thread
 from muhat._validation import as_generator, check_choice, check_positive, check_same_columns
 from muhat.embedding import Embedding
 from muhat.engine import Rows, as_source, digest, map_rows, open_rows, sample_rows, sum_rows
@@ -119,19 +120,20 @@ class DensityRatio(Estimator):
             features = self._basis(candidate, A, B, np.random.default_rng(seed))  # the same points for each
             return LeastSquares(features.features(A), w, features.features(B), alpha, TARGETS[self.target])
 
-        self.selection_ = None
-        if self.kernel is None or self.reg is None:
-            tried = candidates(kernel, B.shape[1], self.kernel is None)
-            regs = REGULARISERS if self.reg is None else np.array([self.reg])
-            if alpha == 0:  # a relative ratio is bounded, and so is its loss
-                cover = Cover(B)
-                A, w, cover = self._covered(A, w, cover)
-            self.selection_ = choose_ratio(tried, regs, problem)
-            kernel, self.reg_ = self.selection_.kernel, self.selection_.reg
-        else:
-            self.reg_ = self.reg
-        self.kernel_ = self._basis(kernel, A, B, np.random.default_rng(seed))
-        self.coefficients_ = self._solve(top, m, den, alpha, cover, saved)
+        with one_blas_thread():  # many small factorisations; blocks of rows run on all cores anyway
+            self.selection_ = None
+            if self.kernel is None or self.reg is None:
+                tried = candidates(kernel, B.shape[1], self.kernel is None)
+                regs = REGULARISERS if self.reg is None else np.array([self.reg])
+                if alpha == 0:  # a relative ratio is bounded, and so is its loss
+                    cover = Cover(B)
+                    A, w, cover = self._covered(A, w, cover)
+                self.selection_ = choose_ratio(tried, regs, problem)
+                kernel, self.reg_ = self.selection_.kernel, self.selection_.reg
+            else:
+                self.reg_ = self.reg
+            self.kernel_ = self._basis(kernel, A, B, np.random.default_rng(seed))
+            self.coefficients_ = self._solve(top, m, den, alpha, cover, saved)
         if saved is not None:
             saved.finish()
         return self
