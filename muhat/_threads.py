@@ -30,28 +30,77 @@ def _pool() -> tuple[ThreadPoolExecutor, int]:
 
 
 @cache
-def find_blas() -> ThreadpoolController:
-    """The thread controls of the BLAS libraries that are loaded; found once, in some 10 ms."""
-    return ThreadpoolController()
+def find_blas() -> tuple[list[Any], list[Any]]:
+    """The thread controls that are loaded: those with one setting for the process (OpenBLAS), and those with
+    one for each thread (OpenMP, MKL). Found once, in some 10 ms.
+    """
+    shared, own = [], []
+    for library in ThreadpoolController().lib_controllers:
+        before = library.num_threads
+        # A change that another thread makes is seen here or not.
+        probe = threading.Thread(target=_set, args=(library, before + 1))
+        probe.start()
+        probe.join()
+        (own if library.num_threads == before else shared).append(library)
+        _set(library, before)
+    return shared, own
+
+
+def _set(library: Any, threads: int) -> None:
+    """Set the threads of a library, whoever set them last.
+
+    threadpoolctl lets only one thread set those of OpenBLAS and ignores all others in silence. Ours count who
+    holds them, and which thread is the first and the last of these is chance.
+    """
+    release = getattr(library, "clear_controlling_thread", lambda force: None)
+    release(force=True)
+    library.set_num_threads(threads)
+    release(force=True)
 
 
 class _Hold:
-    """BLAS on one thread while anybody holds it: the first limits it, the last restores it."""
+    """BLAS on one thread while anybody holds it.
+
+    Every thread that holds limits itself. What all threads share the first limits and the last restores.
+    """
 
     def __init__(self) -> None:
-        self.lock, self.count = threading.Lock(), 0
+        self.lock, self.count, self.mine = threading.Lock(), 0, threading.local()
+        self.before: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
+        self.mine.depth = getattr(self.mine, "depth", 0) + 1
+        if self.mine.depth > 1:
+            return
+        shared, own = find_blas()
+        self.mine.before = _limit(own)
         with self.lock:
             if self.count == 0:
-                self.limiter = find_blas().limit(limits=1)
+                self.before = _limit(shared)
             self.count += 1
 
     def __exit__(self, *_: object) -> None:
+        self.mine.depth -= 1
+        if self.mine.depth:
+            return
+        _restore(self.mine.before)
         with self.lock:
             self.count -= 1
             if self.count == 0:
-                self.limiter.restore_original_limits()
+                _restore(self.before)
+
+
+def _limit(libraries: list[Any]) -> list[tuple[Any, int]]:
+    """Limit each to one thread; what they had before."""
+    before = [(library, library.num_threads) for library in libraries]
+    for library in libraries:
+        _set(library, 1)
+    return before
+
+
+def _restore(before: list[tuple[Any, int]]) -> None:
+    for library, threads in before:
+        _set(library, threads)
 
 
 _hold = _Hold()
@@ -68,7 +117,7 @@ def one_blas_thread() -> Iterator[None]:
 def _after_fork() -> None:
     _pool.cache_clear()
     if _hold.count:
-        _hold.limiter.restore_original_limits()
+        _restore([*_hold.before, *getattr(_hold.mine, "before", [])])
     _hold.__init__()
 
 
@@ -91,15 +140,11 @@ def run_blocks(work: Callable[[slice], T], blocks: list[slice]) -> list[T]:
     left = iter(enumerate(blocks))  # whoever is free takes the next: blocks and cores need not be alike
 
     def share() -> None:
-        _inside.flag = True
-        try:
-            for k, block in left:
-                done[k] = work(block)
-        finally:
-            _inside.flag = False
+        for k, block in left:
+            done[k] = work(block)
 
     with one_blas_thread():
-        for future in [pool.submit(share) for _ in range(cores)]:
+        for future in [pool.submit(alone, share) for _ in range(cores)]:
             future.result()
     return cast("list[T]", done)
 
