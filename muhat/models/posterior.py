@@ -9,6 +9,7 @@ import numpy as np
 from muhat._array import Array
 from muhat.embedding import Embedding
 from muhat.embedding.moments import MomentEmbedding
+from muhat.engine import sample_indices
 from muhat.gram import Factored, FeatureKernel, Gram, LowRankGram, as_dense
 from muhat.kernels.base import Kernel
 
@@ -75,9 +76,10 @@ def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
         return (as_dense(cross) / _root(gram.diag())[:, None]).max(axis=0) / _root(gram.kernel.diag(x))
     # Features that stand for a kernel say little far from the data: the kernel itself, block by block.
     kernel: Kernel = inner
-    theirs, own = _root(kernel.diag(gram.points)), _root(kernel.diag(x))
+    points = gram.points[sample_indices(len(gram.points))]  # beyond 20 000, some of them tell as much
+    theirs, own = _root(kernel.diag(points)), _root(kernel.diag(x))
     rows = max(1, BLOCK_ELEMENTS // len(theirs))
-    parts = [(kernel(x[i : i + rows], gram.points) / theirs).max(axis=1) for i in range(0, len(x), rows)]
+    parts = [(kernel(x[i : i + rows], points) / theirs).max(axis=1) for i in range(0, len(x), rows)]
     return np.concatenate(parts) / own
 
 
