@@ -10,7 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -144,7 +144,14 @@ def run_blocks(work: Callable[[slice], T], blocks: list[slice]) -> list[T]:
             done[k] = work(block)
 
     with one_blas_thread():
-        for future in [pool.submit(alone, share) for _ in range(cores)]:
+        others = [pool.submit(alone, share) for _ in range(cores - 1)]
+        try:
+            alone(share)
+        finally:
+            # Who has not begun by now would find nothing left.
+            begun = [future for future in others if not future.cancel()]
+            wait(begun)
+        for future in begun:
             future.result()
     return cast("list[T]", done)
 

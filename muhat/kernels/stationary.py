@@ -59,10 +59,18 @@ class Stationary(Kernel):
             )
         return ell if is_jax(ell) else xp.asarray(ell, dtype=X.dtype)
 
-    def _plan(self, X: Array, Y: Array, xp: Namespace) -> Plan:
+    def _distances(self, X: Array, Y: Array, xp: Namespace) -> Plan:
         distances = city_distances if self._metric == "cityblock" else squared_distances
-        block = distances(X, Y, xp, self._unit(X, xp))
+        return distances(X, Y, xp, self._unit(X, xp))
+
+    def _plan(self, X: Array, Y: Array, xp: Namespace) -> Plan:
+        block = self._distances(X, Y, xp)
         return lambda rows: self._of(block(rows), xp)
+
+    def largest(self, X: Array, Y: Array) -> Array:
+        """``maxⱼ k(xᵢ, yⱼ)``, (n,): f falls, so only the nearest point counts."""
+        xp = namespace(X, Y)
+        return self._of(self._distances(X, Y, xp)(slice(None)).min(axis=1), xp)
 
     def _diag(self, X: Array, xp: Namespace) -> Array:
         return xp.ones(X.shape[0], dtype=X.dtype)

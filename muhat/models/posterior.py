@@ -12,6 +12,7 @@ from muhat.embedding.moments import MomentEmbedding
 from muhat.engine import sample_indices
 from muhat.gram import Factored, FeatureKernel, Gram, LowRankGram, as_dense
 from muhat.kernels.base import Kernel
+from muhat.kernels.stationary import Stationary
 
 # An observation whose nearest neighbour in training has less kernel correlation than this is unlike all.
 UNLIKE = 0.1
@@ -77,8 +78,10 @@ def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
     # Features that stand for a kernel say little far from the data: the kernel itself, block by block.
     kernel: Kernel = inner
     points = gram.points[sample_indices(len(gram.points))]  # beyond 20 000, some of them tell as much
+    rows = max(1, BLOCK_ELEMENTS // len(points))
+    if isinstance(kernel, Stationary):
+        return np.concatenate([kernel.largest(x[i : i + rows], points) for i in range(0, len(x), rows)])
     theirs, own = _root(kernel.diag(points)), _root(kernel.diag(x))
-    rows = max(1, BLOCK_ELEMENTS // len(theirs))
     parts = [(kernel(x[i : i + rows], points) / theirs).max(axis=1) for i in range(0, len(x), rows)]
     return np.concatenate(parts) / own
 

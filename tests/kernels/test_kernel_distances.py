@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 
 import jax
@@ -123,6 +124,24 @@ def test_an_error_in_a_thread_is_raised() -> None:
 
     with pytest.raises(ArithmeticError, match="in a thread"):
         _threads.run_blocks(work, _threads.row_blocks(10, 1, 1))
+
+
+@pytest.mark.skipif(_threads._pool()[1] < 2, reason="one core")
+@pytest.mark.parametrize("mine", [True, False], ids=["the caller", "another"])
+def test_the_error_of_any_thread_is_raised_and_none_is_left_behind(mine: bool) -> None:
+    cores, caller, done = _threads._pool()[1], threading.current_thread(), []
+    all_here = threading.Barrier(cores)
+
+    def work(rows: slice) -> None:
+        all_here.wait(10)  # a block each
+        if (threading.current_thread() is caller) == mine:
+            raise ArithmeticError("in one of them")
+        time.sleep(0.1)
+        done.append(rows)
+
+    with pytest.raises(ArithmeticError, match="in one of them"):
+        _threads.run_blocks(work, _threads.row_blocks(cores, 1, 1))
+    assert len(done) == (cores - 1 if mine else 1)
 
 
 def test_callers_in_threads_get_right_answers_and_leave_blas_as_it_was() -> None:

@@ -21,3 +21,23 @@ def test_points_near_and_far(some, monkeypatch):
     assert (near < 1) is some  # the point itself is not among every third
     assert near == pytest.approx(float(np.asarray(kernel(ROWS[:1], points)).max()), abs=1e-12)
     assert far < 1e-12
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        mh.Gaussian([0.5, 2.0]),
+        mh.Laplace(0.5),
+        mh.Matern(1.5, 0.7),
+        mh.Cauchy(0.5),
+        2.0 * mh.Gaussian(0.5),
+        mh.Gaussian(0.5) + mh.Linear(),
+    ],
+    ids=lambda kernel: type(kernel).__name__,
+)
+def test_the_largest_normalised_value(kernel):
+    gram = mh.Nystrom(50).gram_of(mh.Nystrom(50).fit(kernel, X, 0), X)
+    rows = np.random.default_rng(1).normal(size=(40, 2))
+    scale = np.sqrt(np.outer(kernel.diag(rows), kernel.diag(X)))
+    expected = (np.asarray(kernel(rows, X)) / scale).max(axis=1)
+    np.testing.assert_allclose(posterior.familiarity(gram, rows, gram.cross(rows)), expected, rtol=1e-12)

@@ -33,5 +33,5 @@ def second_moment(Phi: Array, D: Array) -> Array:
 def squared_solve(C: Array, phi: Array, reg: float) -> Array:
     """``(C² + δI)⁻¹ C φ`` for symmetric C (r, r) and φ (r, batch)."""
     xp = namespace(C, phi)
-    A = C @ C + reg * xp.eye(C.shape[0], dtype=C.dtype)
+    A = C @ C.T + reg * xp.eye(C.shape[0], dtype=C.dtype)  # BLAS makes one half of a product like this
     return cholesky(A, "Ĉ_XX² + δI", "Raise reg.", overwrite=True).solve(C @ phi)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.linalg.blas import dspmv
 
 from muhat import _threads
 from muhat._array import Array
@@ -20,8 +21,8 @@ from muhat.operators.bayes.kbr_b import squared_solve
 MEMORY = 1e9
 # Entries of a block of features that products are made of.
 BLOCK_ELEMENTS = 1 << 20
-# Entries of the moments below which one core contracts them sooner than two.
-ALONE = 1 << 19
+# Entries of the moments that a core contracts at a time.
+PART_ELEMENTS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ class ThirdOrder:
         # BLAS's threads cost more than they bring in products of this size.
         with _threads.one_blas_thread():
             b = squared_solve(_unfold(_contract(self.evidence, s)), psi, reg)[:, 0]
-            return _unfold(_contract(self.joint, b)) @ s, b, float(b @ self.mass @ s)
+            m: Array = dspmv(len(s), 1.0, _contract(self.joint, b), s, lower=1)
+            return m, b, float(b @ self.mass @ s)
 
 
 def _thirds(A: Array, B: Array) -> Array:
@@ -74,15 +76,13 @@ def _thirds(A: Array, B: Array) -> Array:
 
 
 def _contract(moments: Array, v: Array) -> Array:
-    """``moments @ v``, which reads much and computes little: half the rows on each core."""
+    """``moments @ v``, which reads much and computes little: on every core, in parts that even out."""
     out = np.empty(len(moments))
 
     def work(rows: slice) -> None:
         np.matmul(moments[rows], v, out=out[rows])
 
-    half = -(-len(moments) // 2)
-    whole = [slice(0, len(moments))]
-    _threads.run_blocks(work, whole if moments.size < ALONE else [slice(0, half), slice(half, len(moments))])
+    _threads.run_blocks(work, _threads.row_blocks(len(moments), moments.shape[1], PART_ELEMENTS))
     return out
 
 
