@@ -59,11 +59,12 @@ def compare(
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
+    plot: o.PlotPath = None,
 ) -> None:
     """Do the rows of two files come from the same distribution, and which columns differ?"""
     with plain_errors():
         o.check_alpha(alpha, None if method == Method.gamma else permutations)
-        o.check_report_path(report, [first, second])
+        o.check_outputs([first, second], report=report, plot=plot)
         if method == Method.gamma and kernel == o.KernelChoice.aggregate:
             raise BadUsage(
                 "--method gamma takes one kernel: use --kernel median or learn, or another method."
@@ -86,7 +87,7 @@ def compare(
         names = [table.name for table in tables]
         if names[0] == names[1]:
             names = [printable(str(first)), printable(str(second))]
-        give(_answer(result, effects, names, used, dropped, alpha, seed), as_json, report)
+        give(_answer(result, effects, names, used, dropped, alpha, seed), as_json, report, plot)
 
 
 def _answer(

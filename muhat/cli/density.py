@@ -67,20 +67,20 @@ def density(
             show_default=False,
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")] = 0.9,
+    level: o.Level = 0.9,
     categories: o.Categories = None,
     missing: o.MissingCells = o.Missing.error,
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
+    plot: o.PlotPath = None,
 ) -> None:
     """How are columns of a file distributed, given the values of others?"""
     with plain_errors():
-        if not 0 < level < 1:
-            raise BadUsage(f"--level must lie between 0 and 1, got {level:g}: use e.g. 0.9.")
+        o.check_level(level)
         if at and not x:
             raise BadUsage("--at gives values of the columns in --x: name these.")
-        o.check_report_path(report, [data])
+        o.check_outputs([data], report=report, plot=plot)
         table = read_table(data)
         outputs = pick(y, table.columns, "--y")
         inputs = pick(x or [], table.columns, "--x")
@@ -98,6 +98,7 @@ def density(
             _answer(found, frame, outputs, inputs, points, table.name, dropped, at, level, seed),
             as_json,
             report,
+            plot,
         )
 
 

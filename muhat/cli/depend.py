@@ -65,6 +65,7 @@ def depend(
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
+    plot: o.PlotPath = None,
 ) -> None:
     """Do columns of a file depend on each other, perhaps once others are known?"""
     with plain_errors():
@@ -82,7 +83,7 @@ def depend(
                 "--method gamma takes one kernel: use --kernel median or learn, or another method."
             )
         o.check_alpha(alpha, None if method == Method.gamma else permutations)
-        o.check_report_path(report, [data])
+        o.check_outputs([data], report=report, plot=plot)
         table = read_table(data)
         sides = {
             option: pick(texts or [], table.columns, option)
@@ -118,7 +119,12 @@ def depend(
                     X, Y, choice, choice, method.value, permutations=permutations, random_state=seed
                 )
                 effects = result.columns() if len(used) > 2 else []
-        give(_answer(result, effects, sides, table.name, frame.height, dropped, alpha, seed), as_json, report)
+        give(
+            _answer(result, effects, sides, table.name, frame.height, dropped, alpha, seed),
+            as_json,
+            report,
+            plot,
+        )
 
 
 def _answer(

@@ -36,12 +36,13 @@ def direction(
     missing: o.MissingCells = o.Missing.error,
     as_json: o.Json = False,
     report: o.ReportPath = None,
+    plot: o.PlotPath = None,
 ) -> None:
     """Which of two columns of a file is the cause, and which the effect?"""
     with plain_errors():
         if not 0.5 < level < 1:
             raise BadUsage(f"--level must lie between 0.5 and 1, got {level:g}: use e.g. 0.9.")
-        o.check_report_path(report, [data])
+        o.check_outputs([data], report=report, plot=plot)
         table = read_table(data)
         used = _two(table.columns, x, y)
         wanted, leave = own_columns(table, used, []), missing == o.Missing.drop
@@ -56,7 +57,7 @@ def direction(
             as_pair(a, b, (f"column {used[0]!r}", f"column {used[1]!r}"))
             model = CauseEffect()
             values = model.decision_function(a, b), model.predict_proba(a, b), model.decide(a, b, level)
-        give(_answer(values, used, (a, b), table.name, dropped, level), as_json, report)
+        give(_answer(values, used, (a, b), table.name, dropped, level), as_json, report, plot)
 
 
 def _two(columns: list[str], x: str | None, y: str | None) -> list[str]:

@@ -80,11 +80,12 @@ def discover(
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
+    plot: o.PlotPath = None,
 ) -> None:
     """Which columns of a file cause which? A graph, by the PC algorithm."""
     with plain_errors():
         o.check_alpha(alpha)
-        o.check_report_path(report, [data])
+        o.check_outputs([data], report=report, plot=plot)
         table = read_table(data)
         used = own_columns(table, columns or [], drop or [])
         whitened = pick(prewhiten or [], used, "--prewhiten")
@@ -112,7 +113,12 @@ def discover(
                 resampling=lambda done, total: move("repeating on halves of the rows", done, total),
                 random_state=seed,
             )
-        give(_answer(graph, table.name, frame.height, dropped, test.value, bootstrap, seed), as_json, report)
+        give(
+            _answer(graph, table.name, frame.height, dropped, test.value, bootstrap, seed),
+            as_json,
+            report,
+            plot,
+        )
 
 
 def arrows(options: Sequence[str], known: Sequence[str], option: str) -> list[tuple[str, str]]:

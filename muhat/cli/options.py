@@ -53,6 +53,11 @@ MissingCells = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
+PLOTS = (".png", ".pdf", ".svg")
+PlotPath = Annotated[
+    Path | None, typer.Option("--plot", help="Also write the figure alone, a .png, .pdf or .svg file.")
+]
 ReportPath = Annotated[
     Path | None, typer.Option("--report", help="Also write a report with figures, one HTML file.")
 ]
@@ -78,10 +83,24 @@ def check_alpha(alpha: float | None, permutations: int | None = None) -> None:
         )
 
 
-def check_report_path(path: Path | None, inputs: list[Path]) -> None:
-    """Refuse, before any work, a report that cannot be written or that would take the place of the data."""
-    if path is None:
-        return
-    check_output(path)
-    if path.resolve() in [file.resolve() for file in inputs]:
-        raise BadUsage(f"--report {str(path)!r} is a file of data: write elsewhere.")
+def check_level(level: float) -> None:
+    """Refuse a probability of intervals that is none."""
+    if not 0 < level < 1:
+        raise BadUsage(f"--level must lie between 0 and 1, got {level:g}: use e.g. 0.9.")
+
+
+def check_outputs(inputs: list[Path], **outputs: Path | None) -> None:
+    """Refuse, before any work, files that cannot be written or that would take the place of others."""
+    taken = [file.resolve() for file in inputs]
+    named: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        check_output(path)
+        if path.resolve() in taken:
+            raise BadUsage(f"--{option} {str(path)!r} is a file of data: write elsewhere.")
+        if other := named.get(path.resolve()):
+            raise BadUsage(f"--{other} and --{option} are both {str(path)!r}: give them two names.")
+        if option == "plot" and path.suffix.lower() not in PLOTS:
+            raise BadUsage(f"--plot {str(path)!r} must end in {', '.join(PLOTS[:-1])} or {PLOTS[-1]}.")
+        named[path.resolve()] = option

@@ -34,7 +34,7 @@ class Answer:
         title: of the report.
         sentence: the answer in plain words.
         write: puts tables on a page.
-        figures: makes figures with their captions, for the report.
+        figures: makes figures with their captions, for the report; the first stands for all in ``--plot``.
         record: for JSON.
         found: whether the exit status tells of a finding.
     """
@@ -77,18 +77,24 @@ def working(what: str) -> Iterator[Callable[[str, int, int], None]]:
         yield lambda text, done, total: progress.update(task, description=text, completed=done, total=total)
 
 
-def give(answer: Answer, as_json: bool, report: Path | None) -> None:
-    """Write the report, then print: nothing is said before all of it is done. Ends with status 3 if found."""
+def give(answer: Answer, as_json: bool, report: Path | None, plot: Path | None = None) -> None:
+    """Write the files, then print: nothing is said before all of it is done. Ends with status 3 if found."""
     from muhat.cli.page import Page, console
     from muhat.report import Report
 
-    if report is not None:
-        document = Report(answer.title)
-        page = Page(document)
-        page.say(answer.sentence)
-        answer.write(page)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts that the font lacks
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # names in scripts that the font lacks
+        if plot is not None:
+            from muhat._files import whole_file
+
+            figure, _ = next(iter(answer.figures()))
+            with writing(plot), whole_file(plot) as draft:
+                figure.savefig(draft, format=plot.suffix[1:].lower(), dpi=130, facecolor="white")
+        if report is not None:
+            document = Report(answer.title)
+            page = Page(document)
+            page.say(answer.sentence)
+            answer.write(page)
             for figure, caption in answer.figures():
                 page.figure(figure, caption)
             with writing(report):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muhat.cli import options as o
-from muhat.cli.errors import BadUsage, check_output, plain_errors, writing
+from muhat.cli.errors import BadUsage, plain_errors, writing
 from muhat.cli.outcome import Answer, bad_input, give, working
 from muhat.cli.points import Point, parse_at
 from muhat.cli.tables import pick, prepare, read_table
@@ -79,24 +79,21 @@ def posterior(
             show_default=False,
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")] = 0.9,
+    level: o.Level = 0.9,
     draws: Annotated[
         Path | None, typer.Option(help="Also write 1000 draws of the posterior, a .csv file.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Also write the figure alone, a .png, .pdf or .svg file.")
     ] = None,
     missing: o.MissingCells = o.Missing.error,
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
+    plot: o.PlotPath = None,
 ) -> None:
     """Which parameters of a simulator does an observation speak for?"""
     with plain_errors():
-        if not 0 < level < 1:
-            raise BadUsage(f"--level must lie between 0 and 1, got {level:g}: use e.g. 0.9.")
+        o.check_level(level)
         inputs = [simulations, *([prior] if prior else [])]
-        _check_outputs({"--report": report, "--draws": draws, "--plot": plot}, inputs)
+        o.check_outputs(inputs, draws=draws, report=report, plot=plot)
         table = read_table(simulations)
         names, data = pick(theta, table.columns, "--theta"), pick(x, table.columns, "--x")
         if both := [name for name in names if name in data]:
@@ -110,20 +107,9 @@ def posterior(
         with bad_input(), working("finding the posterior"):
             found = _find(frame.select(names), frame.select(data), point, method, before, level, seed)
         answer = _answer(found, frame, names, point, table.name, dropped, before, level, seed)
-        _write(found, names, frame, before, level, seed, draws, plot)
-        give(answer, as_json, report)
-
-
-def _check_outputs(paths: dict[str, Path | None], inputs: list[Path]) -> None:
-    """Refuse, before any work, files that cannot be written or that are data."""
-    for option, path in paths.items():
-        if path is None:
-            continue
-        check_output(path)
-        if path.resolve() in [file.resolve() for file in inputs]:
-            raise BadUsage(f"{option} {str(path)!r} is a file of data: write elsewhere.")
-        if option == "--plot" and path.suffix.lower() not in (".png", ".pdf", ".svg"):
-            raise BadUsage(f"--plot {str(path)!r} must end in .png, .pdf or .svg.")
+        if draws is not None:
+            _write(draws, found, names, seed)
+        give(answer, as_json, report, plot)
 
 
 def _check_numbers(frame: pl.DataFrame, columns: Sequence[str], option: str) -> None:
@@ -310,36 +296,17 @@ def _facts(
     return [*facts, ("method", found.model.method_), ("effective number of points", f"{found.size:.0f}")]
 
 
-def _write(
-    found: Found,
-    names: list[str],
-    frame: pl.DataFrame,
-    prior: pl.DataFrame | None,
-    level: float,
-    seed: int,
-    draws: Path | None,
-    plot: Path | None,
-) -> None:
-    """Files that were asked for, each whole or not at all."""
+def _write(draws: Path, found: Found, names: list[str], seed: int) -> None:
+    """Draws of the posterior, the whole file or none."""
     import numpy as np
     import polars as pl
 
     from muhat._files import whole_file
+    from muhat.simulation.draws import weighted
 
-    if draws is not None:
-        from muhat.simulation.draws import weighted
-
-        rows = weighted(found.embedding).resample(1000, np.random.default_rng(seed))
-        with writing(draws), whole_file(draws) as draft:
-            pl.DataFrame(dict(zip(names, rows.T, strict=True))).write_csv(draft)
-    if plot is not None:
-        from muhat.report.posterior import posterior as draw
-
-        before = (frame.select(names) if prior is None else prior).to_numpy()
-        figure = draw(found.embedding, names, before, level, random_state=seed)
-        with writing(plot), whole_file(plot) as draft, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")
-            figure.savefig(draft, format=plot.suffix[1:].lower(), dpi=130, facecolor="white")
+    rows = weighted(found.embedding).resample(1000, np.random.default_rng(seed))
+    with writing(draws), whole_file(draws) as draft:
+        pl.DataFrame(dict(zip(names, rows.T, strict=True))).write_csv(draft)
 
 
 _STATUS = "Exit status: 0; 2 if the input cannot be used, 1 if the computation failed, 130 if interrupted."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muhat.cli import options as o
-from muhat.cli.errors import BadUsage, check_output, plain_errors, writing
+from muhat.cli.errors import BadUsage, plain_errors, writing
 from muhat.cli.outcome import DRIVERS, Answer, bad_input, give, working
 from muhat.cli.tables import own_columns, pick, prepare, read_table
 
@@ -63,7 +63,7 @@ def regress(
         str | None,
         typer.Option(metavar="NAME", help="A column that says how much a row counts in its group."),
     ] = None,
-    level: Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")] = 0.9,
+    level: o.Level = 0.9,
     missing: o.MissingCells = o.Missing.error,
     seed: o.Seed = 0,
     predictions: Annotated[
@@ -71,19 +71,13 @@ def regress(
     ] = None,
     as_json: o.Json = False,
     report: o.ReportPath = None,
+    plot: o.PlotPath = None,
 ) -> None:
     """What number or class belongs to a group of rows, by how its rows are distributed?"""
     with plain_errors():
-        if not 0 < level < 1:
-            raise BadUsage(f"--level must lie between 0 and 1, got {level:g}: use e.g. 0.9.")
+        o.check_level(level)
         inputs = [data, *([at] if at else [])]
-        o.check_report_path(report, inputs)
-        if predictions is not None:
-            check_output(predictions)
-            if predictions.resolve() in [file.resolve() for file in inputs]:
-                raise BadUsage(f"--predictions {str(predictions)!r} is a file of data: write elsewhere.")
-            if report is not None and predictions.resolve() == report.resolve():
-                raise BadUsage(f"--predictions and --report are both {str(report)!r}: give them two names.")
+        o.check_outputs(inputs, predictions=predictions, report=report, plot=plot)
         table = read_table(data)
         (by,), (what,) = pick([group], table.columns, "--group"), pick([target], table.columns, "--target")
         if by in SAID:
@@ -115,6 +109,7 @@ def regress(
             _answer(model, held, fresh, frame.height, dropped, table.name, by, what, x, level, seed),
             as_json,
             report,
+            plot,
         )
 
 

@@ -9,7 +9,7 @@ memory map, a file, a generator or a Dask collection, changes where the work is 
 from muhat.engine.checkpoint import Checkpoint, CheckpointMismatch, digest
 from muhat.engine.passes import map_rows, reduce_rows, sum_rows
 from muhat.engine.sample import SAMPLE, sample_indices, sample_numbered, sample_rows
-from muhat.engine.sources import Rows, as_source, open_rows
+from muhat.engine.sources import Rows, as_source, open_rows, paired_sources, rows_in_memory
 
 __all__ = [
     "SAMPLE",
@@ -20,7 +20,9 @@ __all__ = [
     "digest",
     "map_rows",
     "open_rows",
+    "paired_sources",
     "reduce_rows",
+    "rows_in_memory",
     "sample_indices",
     "sample_numbered",
     "sample_rows",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from muhat._tables import encode, is_frame
 from muhat._validation import as_rows
 
 # Rows of a file of text that are read at a time.
@@ -167,6 +168,30 @@ def as_source(X: Any) -> Rows | None:
     if lazy or is_dask(X) or _is_zarr(X):
         return open_rows(X)
     return None
+
+
+def paired_sources(X: Any, Y: Any, names: tuple[str, str] = ("X", "Y")) -> tuple[Rows, Rows] | None:
+    """Both as rows that are read in blocks if one of them is such, else None."""
+    first, second = as_source(X), as_source(Y)
+    if first is None and second is None:
+        return None
+    return first or rows_in_memory(X, names[0]), second or rows_in_memory(Y, names[1])
+
+
+def rows_in_memory(A: Any, name: str) -> Rows:
+    """A table or an array in memory as rows, beside others that are read in blocks."""
+    series = hasattr(A, "to_frame") and not is_frame(A)
+    if not series and not is_frame(A):
+        return open_rows(np.asarray(A))
+    encoder, table = encode(A.to_frame() if series else A, name)
+    if encoder.categories:
+        raise TypeError(
+            f"{name} has categories, but goes with rows that are read in blocks, which are numbers: encode "
+            f"{name} in the same way."
+        )
+    rows = ArrayRows(np.asarray(table), flat=series)
+    rows.names = encoder.names
+    return rows
 
 
 def is_dask(X: Any) -> bool:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from muhat._array import Array
 from muhat._tables import Encoder, encode, is_frame
 from muhat._validation import as_rows
-from muhat.engine import Checkpoint, Rows, as_source, open_rows
+from muhat.engine import Checkpoint, Rows, as_source
 from muhat.engine.on_dask import DaskRows
 from muhat.gram import Features, Neural, Nystrom, streamed_representation
 from muhat.gram.representation import Representation
@@ -119,22 +119,3 @@ def both_streamed(representation: Any) -> tuple[Representation, Representation]:
         return streamed_representation(representation[0]), streamed_representation(representation[1])
     both = streamed_representation(representation)
     return both, Nystrom() if isinstance(both, (Features, Neural)) else both
-
-
-def paired_sources(X: Any, Y: Any) -> tuple[Rows, Rows] | None:
-    """Both as rows that are read in blocks if one of them is such, else None."""
-    sources = as_source(X), as_source(Y)
-    if all(s is None for s in sources):
-        return None
-    parts = [s or in_memory(A, name) for s, A, name in zip(sources, (X, Y), ("X", "Y"), strict=True)]
-    return parts[0], parts[1]
-
-
-def in_memory(A: Any, name: str) -> Rows:
-    """An array as rows, beside others that are read in blocks."""
-    if is_frame(A) or hasattr(A, "to_frame"):
-        raise TypeError(
-            f"{name} is a table in memory beside rows that are read in blocks: give {name}.to_numpy(), or "
-            "read both in blocks."
-        )
-    return open_rows(np.asarray(A))

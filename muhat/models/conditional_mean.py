@@ -22,7 +22,16 @@ from muhat._validation import (
 )
 from muhat.embedding import Embedding
 from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
-from muhat.engine import Rows, digest, map_rows, open_rows, sample_indices, sample_rows, sum_rows
+from muhat.engine import (
+    Rows,
+    digest,
+    map_rows,
+    open_rows,
+    paired_sources,
+    sample_indices,
+    sample_rows,
+    sum_rows,
+)
 from muhat.gram import (
     Factored,
     FeatureKernel,
@@ -38,7 +47,7 @@ from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
 from muhat.learning.leave_one_out import LeaveOneOut, choose_conditional
-from muhat.models.base import Estimator, both_streamed, encode_outputs, paired_sources
+from muhat.models.base import Estimator, both_streamed, encode_outputs
 from muhat.operators.conditional import conditional_ridge, conditional_weights, group_rows
 from muhat.operators.moments import Moments
 

@@ -11,10 +11,10 @@ from muhat._array import Array
 from muhat._tables import Encoder
 from muhat._validation import check_same_rows, check_shape
 from muhat.embedding.reference import GRID, SOBOL, as_reference
-from muhat.engine import SAMPLE, Rows, open_rows, sample_numbered
+from muhat.engine import SAMPLE, Rows, open_rows, paired_sources, sample_numbered
 from muhat.gram import Exact, Neural, as_representation
 from muhat.learning.density import FINEST
-from muhat.models.base import encode_outputs, paired_sources
+from muhat.models.base import encode_outputs
 
 
 @dataclass(frozen=True)

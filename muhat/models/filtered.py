@@ -18,6 +18,8 @@ class Tracked:
         mass: what each observation left of the prediction before it was normalised, (T,): near one where both
             agree, near zero where the observation contradicts it.
         observed: whether each observation was used, (T,); where not, the state is the prediction.
+
+    Of a single step both are numbers.
     """
 
     mass: Array
@@ -26,11 +28,11 @@ class Tracked:
     def summary(self) -> str:
         """One sentence on how the filter fared."""
         found: Any = self
-        T, missed = len(found), int((~self.observed).sum())
-        parts = [f"{T} steps"]
+        T, missed = np.size(self.observed), int(np.sum(np.logical_not(self.observed)))
+        parts = [f"{T} step{'s' if T > 1 else ''}"]
         if isinstance(found, Posterior):
             size = float(np.median(np.asarray(found.effective_size())))
-            parts = [f"{T} steps, carried by {size:.0f} training points (median)"]
+            parts = [f"{parts[0]}, carried by {size:.0f} training points (median)"]
         if missed:
             parts.append(f"{missed} predicted without an observation")
         if k := len(found.unlike):
@@ -62,6 +64,11 @@ class Filtered(Tracked, Posterior):
         super().__init__(kernel, points, weights, familiarity, encoder)
         self.mass, self.observed = mass, observed
 
+    def __getitem__(self, index: Any) -> Filtered:
+        part = super().__getitem__(index)
+        told = self.mass[index], part.familiarity, self.observed[index]
+        return Filtered(part.kernel, part.points, part.weights, *told, part.encoder)
+
 
 class MomentFiltered(Tracked, MomentPosterior):
     """The same from training sequences that were read in blocks."""
@@ -69,3 +76,7 @@ class MomentFiltered(Tracked, MomentPosterior):
     def __init__(self, mass: Array, observed: Array, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.mass, self.observed = mass, observed
+
+    def __getitem__(self, index: Any) -> MomentFiltered:
+        told = self.mass[index], self.observed[index], self.familiarity[index]
+        return MomentFiltered(*told, *self._parts(index))

@@ -13,14 +13,14 @@ from muhat._tables import Encoder, is_frame
 from muhat._validation import as_generator, check_choice, check_positive, check_same_rows
 from muhat.embedding import Embedding
 from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
-from muhat.engine import Rows, sample_indices, sample_rows
+from muhat.engine import Rows, paired_sources, sample_indices, sample_rows
 from muhat.gram import Exact, Features, Gram, LowRankGram, Neural, as_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
 from muhat.learning.held_out import BayesChoice, Task, choose_bayes
-from muhat.models.base import Estimator, both_streamed, encode_outputs, paired_sources
+from muhat.models.base import Estimator, both_streamed, encode_outputs
 from muhat.models.density_ratio import numerator_points
 from muhat.models.posterior import MomentPosterior, Posterior, familiarity, seen_gram
 from muhat.operators.bayes import RULES, Pairs, Prior

@@ -277,16 +277,14 @@ class KernelBayesFilter(Estimator):
         rows = self._observations(X, missing)
         carried, states, mass, near, observed = self._track(rows, self._initial(initial), restarts)
         self._keep(carried[-1])
-        W = self._weights(states)
-        if self.moments_ is not None:
-            return MomentFiltered(mass, observed, near, *self._moments(W))
-        return Filtered(self.kernel_z_, self.Z_, W, mass, near, observed, self.encoder_z_)
+        return self._filtered(states, mass, near, observed)
 
-    def update(self, x: Any, initial: Any = None) -> Embedding:
+    def update(self, x: Any, initial: Any = None) -> Any:
         """One step online: the state given one more observation (d,); None where it is missing.
 
         The first call starts from ``initial``; later ones go on from the last state, also from that of
-        :meth:`filter`. :meth:`reset` starts anew.
+        :meth:`filter`. :meth:`reset` starts anew. The result is a single step of what :meth:`filter` gives,
+        with its ``familiarity``, ``mass`` and ``observed``.
         """
         check_is_fitted(self)
         row = np.full((1, self.n_features_in_), np.nan)
@@ -298,9 +296,9 @@ class KernelBayesFilter(Estimator):
             if len(row) != 1:
                 raise ValueError(f"x has {len(row)} rows, but update takes one: use filter(X) for more.")
         start = self._initial(initial) if self._state is None else self._machine.predict(self._state)
-        carried, states, *_ = self._track(row, start, ())
+        carried, states, *told = self._track(row, start, ())
         self._keep(carried[0])
-        return self._embedding(states)[0]
+        return self._filtered(states, *told)[0]
 
     def reset(self) -> KernelBayesFilter:
         """Forget the last state, so that :meth:`update` starts anew."""
@@ -343,8 +341,8 @@ class KernelBayesFilter(Estimator):
         if self._backward is None or self._backward.reg != self.reg_backward_:
             self._backward = self._machine.backward(self.reg_backward_)
         # Nothing comes after the last state: there the filter's own answer stands.
-        W = self._weights([*smooth_back(self._machine, self._backward, states)[:-1], reported[-1]])
-        return Filtered(self.kernel_z_, self.Z_, W, mass, near, observed, self.encoder_z_)
+        smoothed = smooth_back(self._machine, self._backward, states)
+        return self._filtered([*smoothed[:-1], reported[-1]], mass, near, observed)
 
     def _keep(self, state: State) -> None:
         """Remember the last state, also in copies and files."""
@@ -444,6 +442,12 @@ class KernelBayesFilter(Estimator):
         W = np.stack([self._machine.weights(s) for s in states])
         total = W.sum(axis=1, keepdims=True) if self.moments_ is None else W[:, :1]
         return W / np.where(total > LEAST_MASS, total, 1.0) if self.normalize else W
+
+    def _filtered(self, states: list[Any], mass: Array, near: Array, observed: Array) -> Any:
+        W = self._weights(states)
+        if self.moments_ is not None:
+            return MomentFiltered(mass, observed, near, *self._moments(W))
+        return Filtered(self.kernel_z_, self.Z_, W, mass, near, observed, self.encoder_z_)
 
     def _moments(self, values: Array) -> tuple[Any, ...]:
         """What a batch of embeddings is made of, from values (T, f) of states."""

@@ -24,9 +24,9 @@ class Familiar:
     """What posteriors say of their observations.
 
     Attributes:
-        familiarity: the largest kernel correlation of each observation with one seen in training, (q,): one
-            for a copy, zero for an observation unlike all of them, of which the pairs say nothing; NaN where
-            it is missing.
+        familiarity: the largest kernel correlation of each observation with one seen in training, (q,), a
+            number for a single posterior: one for a copy, zero for an observation unlike all of them, of
+            which the pairs say nothing; NaN where it is missing.
     """
 
     familiarity: Array
@@ -46,6 +46,10 @@ class Posterior(Familiar, Embedding):
         super().__init__(kernel, points, weights, None, encoder)
         self.familiarity = familiarity
 
+    def __getitem__(self, index: Any) -> Posterior:
+        part = super().__getitem__(index)
+        return Posterior(part.kernel, part.points, part.weights, self.familiarity[index], part.encoder)
+
 
 class MomentPosterior(Familiar, MomentEmbedding):
     """The same from pairs that were read in blocks."""
@@ -53,6 +57,14 @@ class MomentPosterior(Familiar, MomentEmbedding):
     def __init__(self, familiarity: Array, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.familiarity = familiarity
+
+    def __getitem__(self, index: Any) -> MomentPosterior:
+        return MomentPosterior(self.familiarity[index], *self._parts(index))
+
+    def _parts(self, index: Any) -> tuple[Any, ...]:
+        """What some of a batch are made of."""
+        part: Any = MomentEmbedding.__getitem__(self, index)
+        return part.kernel, part.points, part._coefficients, part.moments, part.centre, part.encoder
 
     @classmethod
     def joined(cls, each: list[MomentPosterior]) -> MomentPosterior:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from muhat._tables import is_frame
-from muhat.engine import Rows, as_source
-from muhat.models.base import in_memory, paired_sources
+from muhat.engine import Rows, as_source, paired_sources, rows_in_memory
 
 
 def sequences_of(X: Any, Z: Any) -> list[tuple[Rows, Rows]] | None:
@@ -22,7 +21,8 @@ def sequences_of(X: Any, Z: Any) -> list[tuple[Rows, Rows]] | None:
     if len(X) != len(Z):
         raise ValueError(f"X has {len(X)} sequences but Z has {len(Z)}: they come in pairs.")
     pairs = [
-        paired_sources(x, z) or (in_memory(x, "X"), in_memory(z, "Z")) for x, z in zip(X, Z, strict=True)
+        paired_sources(x, z) or (rows_in_memory(x, "X"), rows_in_memory(z, "Z"))
+        for x, z in zip(X, Z, strict=True)
     ]
     for i, pair in enumerate(pairs):
         for one, first, name in zip(pair, pairs[0], ("X", "Z"), strict=True):

@@ -18,7 +18,7 @@ from muhat._validation import (
     check_same_columns,
     check_same_rows,
 )
-from muhat.engine import open_rows, sample_indices, sample_rows
+from muhat.engine import open_rows, paired_sources, sample_indices, sample_rows
 from muhat.gram import DenseGram, Exact, Gram, LowRankGram, Neural
 from muhat.gram.features import FeatureKernel
 from muhat.gram.representation import Representation
@@ -31,7 +31,7 @@ from muhat.learning.task_transformed import (
     maximise_task,
     tie,
 )
-from muhat.models.base import Estimator, paired_sources
+from muhat.models.base import Estimator
 from muhat.models.task_inputs import (
     as_columns,
     as_combinations,

@@ -10,7 +10,7 @@ import numpy as np
 from muhat import _threads
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_positive, check_same_rows
-from muhat.engine import SAMPLE, sample_indices, sample_rows
+from muhat.engine import SAMPLE, paired_sources, sample_indices, sample_rows
 from muhat.gram import Exact, FeatureKernel, Nystrom, as_representation
 from muhat.gram.incomplete import incomplete_cholesky
 from muhat.gram.representation import Representation
@@ -30,7 +30,6 @@ from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import (
     apart,
     as_sample,
-    as_streams,
     as_table,
     check_streamed,
     column_names,
@@ -108,7 +107,7 @@ def independence_test(
     if length is not None:
         check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
     rng = as_generator(random_state)
-    streams = as_streams(x, y)
+    streams = paired_sources(x, y, ("x", "y"))
     X: Any
     Y: Any
     if streams is None:

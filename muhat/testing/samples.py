@@ -8,7 +8,7 @@ import numpy as np
 
 from muhat._tables import Encoder, encode, is_frame
 from muhat._validation import check_same_columns
-from muhat.engine import SAMPLE, Rows, as_source, open_rows
+from muhat.engine import SAMPLE, Rows
 
 
 def as_table(X: Any) -> Any:
@@ -52,28 +52,6 @@ def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, 
     B = encoder.transform(y, "y") if encoder.categories else B
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
     return encoder, _sane(A, "x"), _sane(B, "y")
-
-
-def as_streams(x: Any, y: Any) -> tuple[Rows, Rows] | None:
-    """Both as rows that are read in blocks if one of them is such, else None."""
-    sources = as_source(x), as_source(y)
-    if all(s is None for s in sources):
-        return None
-    first, second = sources
-    return _numbers(x, "x") if first is None else first, _numbers(y, "y") if second is None else second
-
-
-def _numbers(X: Any, name: str) -> Rows:
-    """A table in memory beside rows that are read in blocks."""
-    encoder, A = as_sample(X, name, 1)
-    if encoder.categories:
-        raise TypeError(
-            f"{name} has categories, but goes with rows that are read in blocks, which are numbers: encode "
-            f"{name} in the same way."
-        )
-    rows = open_rows(A)
-    rows.names = encoder.names
-    return rows
 
 
 def streamed_encoder(x: Rows, y: Rows) -> Encoder:

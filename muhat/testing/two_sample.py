@@ -10,7 +10,7 @@ import numpy as np
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_positive
 from muhat.embedding import Embedding, embed
-from muhat.engine import sample_indices, sample_rows
+from muhat.engine import paired_sources, sample_indices, sample_rows
 from muhat.gram import Exact, FeatureKernel, Fourier, Nystrom, as_representation, streamed_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel, NoClosedForm
@@ -31,7 +31,6 @@ from muhat.testing.nulls import (
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import (
     as_samples,
-    as_streams,
     check_streamed,
     column_names,
     pooled,
@@ -103,7 +102,7 @@ def two_sample_test(
     if length is not None:
         check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
     rng = as_generator(random_state)
-    streams = as_streams(x, y)
+    streams = paired_sources(x, y, ("x", "y"))
     A: Any
     B: Any
     if streams is None:

@@ -6,6 +6,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from row_forms import FORMS, as_form
 
@@ -65,6 +66,16 @@ def test_conditional_mean(form, tmp_path, representation):
     mu = mh.embed(X[:30], here.kernel_x_)
     close(here.push(mu).mean(), there.push(mu).mean())
     close(here.expect(np.cos, AT), there.expect(np.cos, AT))
+
+
+@pytest.mark.parametrize("beside", ["frame", "series"])
+def test_a_table_in_memory_beside_a_stream(beside):
+    table = pd.DataFrame({"y": Y})
+    target = table if beside == "frame" else table["y"]
+    model = mh.ConditionalMean(representation=mh.Nystrom(40)).fit(open_rows(X), target)
+    expected = mh.ConditionalMean(representation=mh.Nystrom(40)).fit(X, target).predict(AT)
+    close(model.predict(AT), expected)
+    assert model.predict(AT).shape == expected.shape
 
 
 @pytest.mark.parametrize("form", FEW)
@@ -311,11 +322,9 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"representation is exact, .* mh\.Nystrom"):
             mh.ConditionalMean(representation=mh.Exact()).fit(open_rows(X), open_rows(Y))
 
-    def test_a_frame_beside_a_stream(self):
-        import pandas as pd
-
-        with pytest.raises(TypeError, match=r"Y is a table in memory .* Y\.to_numpy"):
-            mh.ConditionalMean().fit(open_rows(X), pd.DataFrame({"y": Y}))
+    def test_categories_beside_a_stream(self):
+        with pytest.raises(TypeError, match="Y has categories, but goes with rows that are read in blocks"):
+            mh.ConditionalMean().fit(open_rows(X), pd.DataFrame({"y": np.where(Y > 0, "high", "low")}))
 
     def test_other_columns(self, tmp_path):
         model = mh.ConditionalMean(representation=mh.Nystrom(20)).fit(*pair("parquet", tmp_path))

@@ -136,6 +136,26 @@ class TestOnline:
             mu = model.update(x)
             assert not mu.is_batch
             assert_allclose(mu.weights, whole.weights[t], rtol=1e-8, atol=1e-12)
+            for name in ("familiarity", "mass", "observed"):
+                assert_allclose(getattr(mu, name), getattr(whole, name)[t], rtol=1e-8)
+
+    def test_an_observation_unlike_all_is_told_at_once(self):
+        model = fitted()
+        assert "unlike" not in model.update(TEST[0]).summary()
+        mu = model.update(np.full(TEST.shape[1], 50.0))
+        assert mu.familiarity < 1e-6
+        assert list(mu.unlike) == [0]
+        assert mu.summary().startswith("1 step, ")
+        assert mu.summary().endswith("1 observation unlike anything in training.")
+        assert np.isnan(model.update(None).familiarity)
+
+    def test_steps_of_a_sequence_keep_what_is_told_of_them(self):
+        whole = fitted().filter(TEST)
+        some = whole[2:5]
+        assert len(some) == 3
+        assert_allclose(some.mass, whole.mass[2:5])
+        assert_allclose(some.familiarity, whole.familiarity[2:5])
+        assert_allclose(some.mean(), whole.mean()[2:5])
 
     def test_goes_on_from_filter_and_starts_anew_after_reset(self):
         model, whole = fitted(), fitted().filter(TEST)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.linalg.blas import dspmv
+from scipy.linalg.blas import dspmv  # type: ignore[attr-defined]
 
 from muhat import _threads
 from muhat._array import Array
