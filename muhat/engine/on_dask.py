@@ -32,7 +32,7 @@ class DaskRows(Rows):
                 raise ValueError(
                     f"A Dask array must be (n, d), but has shape {collection.shape}: reshape it."
                 )
-            collection = collection[:, None] if collection.ndim == 1 else collection
+            collection = _column(collection) if collection.ndim == 1 else collection
             width = int(collection.shape[1])
             collection = collection.rechunk({1: width})  # a block has whole rows
             lengths = None if np.isnan(collection.shape[0]) else collection.chunks[0]
@@ -66,12 +66,10 @@ def reduce(work: Any, combine: Any, rows: tuple[Rows, ...], names: Sequence[str]
     lead = next(r for r in rows if isinstance(r, DaskRows))
     bounds: Any = lead.bounds
     columns = [_aligned(r, lead, name) for r, name in zip(rows, names, strict=False)]
-    function, merge = dask.delayed(work, pure=False), dask.delayed(combine, pure=False)
-    todo = [
-        dask.delayed(_piece)(function, merge, int(bounds[k]), list(blocks), list(names), size)
-        for k, blocks in enumerate(zip(*columns, strict=True))
-        if bounds[k + 1] > bounds[k]
-    ]
+    merge = dask.delayed(combine, pure=False)
+    given = dask.delayed(work, pure=False), merge, list(names), size
+    pieces = (_fused if all(_is_array(c) for c in columns) else _separate)(columns, bounds, given)
+    todo = [piece for k, piece in enumerate(pieces) if bounds[k + 1] > bounds[k]]
     if not todo:
         raise ValueError(f"{names[0]} has no rows: give at least one.")
     while len(todo) > 1:
@@ -98,20 +96,56 @@ def map_blocks(function: Callable[[np.ndarray], np.ndarray], source: DaskRows, n
     return da.concatenate(parts)
 
 
-def _aligned(source: Rows, lead: DaskRows, name: str) -> list[Any]:
-    """The blocks of a source, cut as those of ``lead``."""
+def _fused(columns: list[Any], bounds: Any, given: Any) -> list[Any]:
+    """A task for each chunk of arrays, which also makes the chunk: nothing is sent in between.
+
+    Dask merges tasks of arrays that keep all axes, so the results, which have none, are given one of each.
+    """
+    import dask.array as da
+
+    work, combine, names, size = given
+    starts = da.from_array(bounds[:-1], chunks=1)  # type: ignore[arg-type]
+    arguments = [part for i, array in enumerate(columns) for part in (array, (0, i + 1))]
+    axes = tuple(range(len(columns) + 1))
+    pieces = da.blockwise(
+        _array_piece,
+        axes,
+        *(starts, (0,), *arguments),
+        **{"work": work, "merge": combine, "names": names, "size": size},
+        align_arrays=False,
+        dtype=object,
+        meta=np.empty((0,) * len(axes), dtype=object),
+    )
+    return list(pieces.to_delayed().ravel())
+
+
+def _separate(columns: list[Any], bounds: Any, given: Any) -> list[Any]:
+    """The same with tasks of their own that make the blocks."""
+    dask = _dask()
+    blocks = [DaskRows(c).delayed() if _is_array(c) else c for c in columns]
+    return [
+        dask.delayed(_piece)(int(bounds[k]), list(parts), *given)
+        for k, parts in enumerate(zip(*blocks, strict=True))
+    ]
+
+
+def _is_array(blocks: Any) -> bool:
+    return not isinstance(blocks, list)
+
+
+def _aligned(source: Rows, lead: DaskRows, name: str) -> Any:
+    """The blocks of a source, cut as those of ``lead``: an array, or a list of tasks."""
     dask = _dask()
     bounds: Any = lead.bounds
     if isinstance(source, DaskRows):
         if np.array_equal(source.bounds, bounds):  # type: ignore[arg-type]
-            return source.delayed()
+            return source.delayed() if source.frame else source.collection
         if source.frame:
             raise ValueError(
                 f"{name} is a Dask data frame with other partitions than those it belongs to: take both from "
                 "one frame, or repartition it."
             )
-        cut = DaskRows(source.collection.rechunk({0: tuple(int(m) for m in np.diff(bounds))}))
-        return cut.delayed()
+        return source.collection.rechunk({0: tuple(int(m) for m in np.diff(bounds))})
     if source.blocks() is not None:
         raise TypeError(
             f"{name} is a generator of blocks, and cannot be cut as a Dask collection is: give an array."
@@ -121,6 +155,16 @@ def _aligned(source: Rows, lead: DaskRows, name: str) -> list[Any]:
         # Each task is sent its part, and not the whole array.
         return [dask.delayed(source.read(a, b), pure=False) for a, b in pieces]
     return [dask.delayed(_read, pure=False)(source, a, b) for a, b in pieces]
+
+
+def _column(collection: Any) -> Any:
+    """Single numbers as rows of one; a slice would not be merged with the tasks before and after it."""
+    chunks = (collection.chunks[0], (1,))
+    return collection.map_blocks(_as_column, dtype=collection.dtype, new_axis=1, chunks=chunks)
+
+
+def _as_column(block: Any) -> Any:
+    return block[:, None]
 
 
 def _dask() -> Any:
@@ -133,7 +177,11 @@ def _read(source: Rows, start: int, stop: int) -> np.ndarray:
     return source.read(start, stop)
 
 
-def _piece(work: Any, combine: Any, start: int, blocks: list[Any], names: list[str], size: int) -> Any:
+def _array_piece(start: Any, *blocks: Any, work: Any, merge: Any, names: list[str], size: int) -> Any:
+    return _piece(int(start[0]), list(blocks), work, merge, names, size)
+
+
+def _piece(start: int, blocks: list[Any], work: Any, combine: Any, names: list[str], size: int) -> Any:
     from muhat.engine.passes import fold
 
     # One thread: Dask has as many workers as it is meant to.

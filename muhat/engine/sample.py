@@ -52,23 +52,35 @@ def sample_numbered(
     label: str = "sample",
 ) -> tuple[int, np.ndarray, tuple[np.ndarray, ...]]:
     """As :func:`sample_rows`, with the numbers of the rows that were drawn."""
-    work, combine = _Keep(size), _Least(size)
+    known = max(s.shape[0] for s in sources)  # −1 of those that have yet to be read
     n, _, index, *blocks = reduce_rows(
-        work, combine, *sources, names=names, checkpoint=checkpoint, label=label
+        _Keep(size, _bound(known, size)),
+        _Least(size),
+        *sources,
+        names=names,
+        checkpoint=checkpoint,
+        label=label,
     )
     order = np.argsort(index)
     return int(n), index[order], tuple(b[order] for b in blocks)
 
 
+def _bound(n: int, size: int) -> float:
+    """A key that ``size`` of n rows surely lie below, by ten standard deviations; 1 if n is not known."""
+    return min(1.0, (size + 10 * size**0.5) / n) if n > size else 1.0
+
+
 class _Keep:
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, bound: float) -> None:
+        self.size, self.bound = size, bound
 
     def __call__(self, start: int, *blocks: np.ndarray) -> State:
         stop = start + len(blocks[0])
-        return _least(
-            (np.array(stop - start), row_keys(start, stop), np.arange(start, stop), *blocks), self.size
-        )
+        keys = row_keys(start, stop)
+        # What cannot stay is not sent on.
+        some = slice(None) if self.bound == 1 else np.flatnonzero(keys < self.bound)
+        state = (keys[some], np.arange(start, stop)[some], *(block[some] for block in blocks))
+        return _least((np.array(stop - start), *state), self.size)
 
 
 class _Least:

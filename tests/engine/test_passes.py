@@ -11,6 +11,8 @@ from muhat.engine import (
     CheckpointMismatch,
     map_rows,
     open_rows,
+    passes,
+    sample,
     sample_indices,
     sample_rows,
     sum_rows,
@@ -79,6 +81,42 @@ def test_sample_is_even():
     counts = np.histogram(chosen, 10, (0, 100_000))[0]
     assert (np.abs(counts - 2000) < 5 * np.sqrt(2000 * 0.9)).all()
     assert sample_indices(20_000, 20_000) == slice(None)
+
+
+def test_blocks_send_on_little_more_than_the_sample():
+    sent = []
+    combine = sample._Least.__call__
+
+    def watched(self, a, b):
+        sent.append(len(b[1]))
+        return combine(self, a, b)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample._Least, "__call__", watched)
+        patch.setattr(passes, "BLOCK_ELEMENTS", 10_000)
+        rows = np.arange(100_000.0)[:, None]
+        n, (part,) = sample_rows(open_rows(rows), size=2000)
+    assert n == 100_000
+    np.testing.assert_array_equal(part, rows[sample_indices(n, 2000)])
+    assert len(sent) >= 9
+    assert sum(sent) < 2000 + 10 * np.sqrt(2000)
+
+
+def test_a_chunk_of_dask_arrays_is_one_task(monkeypatch):
+    import dask
+    import dask.array as da
+
+    graphs, compute = [], dask.compute
+    monkeypatch.setattr(
+        dask, "compute", lambda *a, **k: (graphs.append(dict(a[0].__dask_graph__())), compute(*a, **k))[1]
+    )
+    A = da.map_blocks(lambda: np.ones((10, 3)), chunks=((10,) * 20, (3,)), dtype=float, meta=np.empty((0, 3)))
+    b = da.map_blocks(lambda: np.ones(10), chunks=((10,) * 20,), dtype=float, meta=np.empty(0))
+    total, count = sum_rows(lambda x, y: (x.T @ y, np.array(len(x))), open_rows(A), open_rows(b))
+    np.testing.assert_allclose(total, np.full((3, 1), 200.0))
+    assert count == 200
+    work = [task for task in graphs[0].values() if type(task).__name__ == "Task"]
+    assert len(work) == 20 + 3 + 1  # then sums of eight, and the sum of these
 
 
 def test_small_samples_are_all_rows():
