@@ -52,6 +52,16 @@ def fitted(n, rule="importance", seed=0, landmarks=150):
     return mh.KernelBayesFilter(rule, representation=mh.Nystrom(landmarks)).fit(*draw(n, seed))
 
 
+@cache
+def given():
+    """As :func:`fitted` chooses with 2000 steps, at once."""
+    kernels, regs = (mh.Gaussian(1.3), mh.Gaussian(0.53)), (0.026, 7e-4, 1e-5)
+    representation = mh.Nystrom(150)
+    return mh.KernelBayesFilter("importance", *kernels, *regs, representation=representation).fit(
+        *draw(2000, 0)
+    )
+
+
 @pytest.mark.slow
 def test_error_approaches_the_kalman_filter():
     excess = []
@@ -65,7 +75,7 @@ def test_error_approaches_the_kalman_filter():
 
 @pytest.mark.slow
 def test_looking_back_from_the_future_helps():
-    model = fitted(2000)
+    model = given()
     smoothed = error(model.smooth(TEST).mean(), TRUTH)
     assert SMOOTHER < smoothed < 1.35 * SMOOTHER
     assert smoothed < 0.95 * error(model.filter(TEST).mean(), TRUTH)
@@ -82,7 +92,7 @@ def test_the_original_rules_learn_too(rule):
 @pytest.mark.slow
 def test_forecasts_approach_those_of_the_system():
     """E[z_{t+h} | x_{1:t}] = Aʰ E[z_t | x_{1:t}]."""
-    model = fitted(2000)
+    model = given()
     filtered, _ = kalman(TEST)
     ours, theirs = [], []
     for t in range(50, 290, 4):
@@ -96,7 +106,7 @@ def test_forecasts_approach_those_of_the_system():
 @pytest.mark.slow
 def test_missing_observations_cost_what_they_must():
     """With every second observation missing the error rises about as much as the Kalman filter's."""
-    model = fitted(2000)
+    model = given()
     gap = TEST.copy()
     gap[1::2] = np.nan
     out = model.filter(gap, missing="predict")
