@@ -20,7 +20,8 @@ def cross_moments(
     """
     n = len(X)
     shift_x, shift_y = shifts = [_row_part(k, Z) for k, Z in ((kernel_x, X), (kernel_y, Y))]
-    height = max(16, min(256, BLOCK_ELEMENTS // (4 * n)))
+    # Low strips stay in the cache, and a first call has fewer new pages to touch.
+    height = max(16, min(48, BLOCK_ELEMENTS // (4 * n)))
     strips = [slice(i, min(i + height, n)) for i in range(0, n, height)]
 
     def work(strip: slice) -> tuple[np.ndarray, np.ndarray]:

@@ -37,6 +37,29 @@ def test_gaussian_median_is_the_median_distance() -> None:
     )
 
 
+LINES = {
+    "normal": lambda rng, n: rng.standard_normal(n),
+    "far out": lambda rng, n: rng.standard_cauchy(n),
+    "rounded": lambda rng, n: rng.standard_normal(n).round(1),
+    "few values": lambda rng, n: rng.integers(0, 3, n),
+    "mostly one": lambda rng, n: np.concatenate([np.full(n, 7.0), rng.standard_normal(2)]),
+    "far from zero": lambda rng, n: 1e6 + rng.standard_normal(n),
+}
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 40, 700])
+@pytest.mark.parametrize("law", LINES)
+def test_median_on_a_line_is_that_of_all_distances(law: str, n: int) -> None:
+    for seed in range(5):
+        X = np.asarray(LINES[law](np.random.default_rng(seed), n), dtype=np.float64)[:, None]
+        distances = pdist(X)
+        if not distances.any():
+            continue
+        middle = np.median(distances)
+        expected = middle if middle > 0 else np.median(distances[distances > 0])
+        assert median.median_distance(X) == pytest.approx(expected, rel=1e-12)
+
+
 @pytest.mark.parametrize("kernel", FAMILIES, ids=repr)
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
 def test_every_family_is_e_to_minus_one_half_at_the_median(kernel: mh.Kernel, scale: float) -> None:

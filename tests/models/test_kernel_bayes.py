@@ -198,7 +198,7 @@ class TestChoice:
         for name in set(GIVEN) - {free}:
             assert getattr(choice, name) == GIVEN[name]
         assert choice.score > 0
-        tried = {"reg": 11, "kernel_x": 6}.get(free, 1)
+        tried = {"reg": 11, "kernel_x": 4}.get(free, 1)
         assert len(choice.path) == tried
         # The posterior uses what was chosen.
         again = fitted(**{free: getattr(choice, free)}).posterior(QUERY, PRIOR)
