@@ -41,6 +41,7 @@ class CausalPairs(NamedTuple):
         weights: pairs from one source share a weight of 1.
         numbers: of the pairs, from 1.
         names: of the two variables.
+        sources: where measured pairs come from; empty for simulated ones.
     """
 
     pairs: list[np.ndarray]
@@ -48,6 +49,7 @@ class CausalPairs(NamedTuple):
     weights: np.ndarray
     numbers: np.ndarray
     names: list[tuple[str, str]]
+    sources: tuple[str, ...] = ()
 
 
 def tuebingen_pairs() -> CausalPairs:
@@ -73,6 +75,7 @@ def tuebingen_pairs() -> CausalPairs:
             np.array([float(row["weight"]) for _, row in chosen]),
             np.array([i + 1 for i, _ in chosen]),
             [(row["var1"], row["var2"]) for _, row in chosen],
+            tuple(row.get("source", "") for _, row in chosen),
         )
     except (KeyError, ValueError) as error:
         raise ValueError(
