@@ -41,7 +41,7 @@ def median_distance(X: Array, metric: Any = "euclidean") -> float:
 
 
 def _median_gap(v: np.ndarray) -> float:
-    """Median of ``v[j] − v[i]``, i < j, of sorted ``v`` (n,); of the positive ones if more than half are 0."""
+    """Median of ``v[j] − v[i]``, i < j, of sorted ``v`` (n,); of the positive ones if it would be 0."""
     n = len(v)
     pairs = n * (n - 1) // 2
     repeats = np.diff(np.flatnonzero(np.concatenate([[True], v[1:] > v[:-1], [True]])))

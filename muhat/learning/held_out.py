@@ -22,14 +22,14 @@ from muhat.operators.ratio import LeastSquares, covered, kulsif
 # Pairs and points of the prior that the search looks at, at most.
 ROWS = 500
 FOLDS = 5
-# Lengthscales beyond twice the median make a line and a constant of the Gaussian; held-out losses can hardly tell
-# those apart, and regularisers on a grid miss the narrow range that suits them.
+# Lengthscales beyond twice the median make a line and a constant of the Gaussian; held-out losses can hardly
+# tell those apart, and regularisers on a grid miss the narrow range that suits them.
 MULTIPLES_X = 2.0 ** np.arange(-2, 2)
 MULTIPLES_Z = 2.0 ** np.arange(-2, 4)
 RATIO_REGULARISERS = np.logspace(-6, 1, 15)
 REGULARISERS = np.logspace(-5, 0, 11)
-# Losses within this factor of the least count as equal; of these the largest regulariser is taken, since too small
-# a one costs more than too large a one. Regularisers of squared operators are further apart on their grid.
+# Losses within this factor of the least count as equal; of these the largest regulariser is taken, since too
+# small a one costs more than too large a one. Those of squared operators are further apart on their grid.
 FLAT, FLAT_SQUARED = 1.01, 1.002
 
 

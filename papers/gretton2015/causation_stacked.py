@@ -1,8 +1,8 @@
-"""``python -m papers.gretton2015.causation_stacked``: directions learned from measured pairs of other sources.
+"""``python -m papers.gretton2015.causation_stacked``: directions learned from pairs of other sources.
 
-Look 16 of ``causation.md``: is it the artificial pairs that fail? Five scores that favour a direction, each with the
-sign changed when x and y change places, are weighed by logistic regression on the Tübingen pairs themselves; each
-pair is decided by weights learned from the pairs of all other sources.
+Look 16 of ``causation.md``: is it the artificial pairs that fail? Five scores that favour a direction, each
+with the sign changed when x and y change places, are weighed by logistic regression on the Tübingen pairs
+themselves; each pair is decided by weights learned from the pairs of all other sources.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ REST = slice(8, 12)  # of direction_features: the dependence of the rest, in uni
 def scores(x: np.ndarray, y: np.ndarray, model: mh.CauseEffect) -> list[float]:
     """Positive where they speak for x → y.
 
-    The coefficient of the trees that come with muhat; log of distinct values; what a regression leaves, in units of
-    the range; entropy in such units; dependence of the rest on the cause.
+    The coefficient of the trees that come with muhat; log of distinct values; what a regression leaves, in
+    units of the range; entropy in such units; dependence of the rest on the cause.
     """
     a, b = standardize(x), standardize(y)
     rest = [np.log((v - Smoother(u)(v)).std() / np.ptp(v) + 1e-9) for u, v in ((a, b), (b, a))]
@@ -54,9 +54,8 @@ def stacked(F: np.ndarray, data: CausalPairs) -> np.ndarray:
         signed = F[~mine] * data.labels[~mine, None]
         labels = np.repeat([1, -1], len(signed))
         weights = np.tile(data.weights[~mine], 2) + 1e-9
-        model = LogisticRegression(fit_intercept=False).fit(
-            np.concatenate([signed, -signed]), labels, weights
-        )
+        model = LogisticRegression(fit_intercept=False)
+        model.fit(np.concatenate([signed, -signed]), labels, weights)
         out[mine] = F[mine] @ model.coef_[0]
     return out
 
@@ -85,9 +84,8 @@ def run(out: Path, seed: int = 0) -> list[Row]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m papers.gretton2015.causation_stacked", description=__doc__
-    )
+    prog = "python -m papers.gretton2015.causation_stacked"
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("out") / "gretton2015")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)

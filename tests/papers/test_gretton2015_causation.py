@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from muhat.datasets.causation import SIMULATED, TUEBINGEN, CausalPairs
 from papers.gretton2015.causation import auc, decision_rate, run, shortened
+from papers.gretton2015.causation_stacked import stacked
 
 
 def test_auc_is_that_of_scikit_learn():
@@ -32,6 +33,20 @@ def test_shortened_pairs_keep_their_rows_together():
     assert [len(p) for p in few.pairs] == [5, 10]
     assert all((p[:, 1] == 2 * p[:, 0]).all() and len(np.unique(p[:, 0])) == len(p) for p in few.pairs)
     assert shortened(data, None) is data
+
+
+def test_pairs_are_decided_by_those_of_other_sources():
+    rng = np.random.default_rng(0)
+    labels, sources = rng.choice([-1, 1], 40), tuple(np.repeat(["a", "b", "c", "d"], 10))
+    F = np.stack([labels * rng.normal(1, 0.3, 40), rng.standard_normal(40)], axis=1)
+    data = CausalPairs([], labels, np.ones(40), np.arange(40), [], sources)
+    odds = stacked(F, data)
+    assert (np.sign(odds) == labels).all()
+    assert_allclose(stacked(-F, data), odds, rtol=1e-5)  # the other sources say what a sign means
+    wrong = np.where(np.array(sources) == "b", -labels, labels)
+    changed = stacked(F, data._replace(labels=wrong))
+    assert_allclose(changed[10:20], odds[10:20])
+    assert (np.abs(changed - odds) > 1e-3)[:10].all()
 
 
 @pytest.mark.slow
