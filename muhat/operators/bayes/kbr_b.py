@@ -6,6 +6,8 @@ negative, so that Ĉ_XX is not positive: hence the square.
 
 from __future__ import annotations
 
+import numpy as np
+
 from muhat._array import Array, namespace
 from muhat._linalg import cholesky
 from muhat.gram import Factored
@@ -32,6 +34,10 @@ def second_moment(Phi: Array, D: Array) -> Array:
 
 def squared_solve(C: Array, phi: Array, reg: float) -> Array:
     """``(C² + δI)⁻¹ C φ`` for symmetric C (r, r) and φ (r, batch)."""
-    xp = namespace(C, phi)
-    A = C @ C.T + reg * xp.eye(C.shape[0], dtype=C.dtype)  # BLAS makes one half of a product like this
+    xp = namespace(C, phi, reg)
+    A = C @ C.T  # BLAS makes one half of a product like this
+    if xp is np:
+        A[np.diag_indices(len(A))] += reg
+    else:
+        A = A + reg * xp.eye(C.shape[0], dtype=C.dtype)
     return cholesky(A, "Ĉ_XX² + δI", "Raise reg.", overwrite=True).solve(C @ phi)

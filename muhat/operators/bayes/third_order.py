@@ -21,8 +21,6 @@ from muhat.operators.bayes.kbr_b import squared_solve
 MEMORY = 1e9
 # Entries of a block of features that products are made of.
 BLOCK_ELEMENTS = 1 << 20
-# Entries of the moments that a core contracts at a time.
-PART_ELEMENTS = 1 << 19
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,13 @@ class ThirdOrder:
 
     def posterior(self, s: Array, psi: Array, reg: float) -> tuple[Array, Array, float]:
         """Coefficients of the posterior (q,), b (p,) with ``wᵢ = (γᵢ/n) ψ(xᵢ)ᵀb``, and the sum of the w."""
-        # BLAS's threads cost more than they bring in products of this size.
+        # A contraction reads much and computes little, which BLAS does best on all of its threads; in
+        # products of p×p they cost more than they bring.
+        half = self.evidence @ s
         with _threads.one_blas_thread():
-            b = squared_solve(_unfold(_contract(self.evidence, s)), psi, reg)[:, 0]
-            m: Array = dspmv(len(s), 1.0, _contract(self.joint, b), s, lower=1)
-            return m, b, float(b @ self.mass @ s)
+            b = squared_solve(_unfold(half), psi, reg)[:, 0]
+        m: Array = dspmv(len(s), 1.0, self.joint @ b, s, lower=1)
+        return m, b, float(b @ self.mass @ s)
 
 
 def _thirds(A: Array, B: Array) -> Array:
@@ -72,17 +72,6 @@ def _thirds(A: Array, B: Array) -> Array:
                 out[firsts[j] : firsts[j + 1]] += (a[j] * a[j:]) @ b
 
         _threads.run_blocks(work, [slice(j, j + 1) for j in range(p)])
-    return out
-
-
-def _contract(moments: Array, v: Array) -> Array:
-    """``moments @ v``, which reads much and computes little: on every core, in parts that even out."""
-    out = np.empty(len(moments))
-
-    def work(rows: slice) -> None:
-        np.matmul(moments[rows], v, out=out[rows])
-
-    _threads.run_blocks(work, _threads.row_blocks(len(moments), moments.shape[1], PART_ELEMENTS))
     return out
 
 
