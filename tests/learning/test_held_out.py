@@ -89,6 +89,18 @@ class TestChoice:
         assert choice.score <= flat * choice.path[:, 2].min()
 
     @pytest.mark.parametrize(
+        ("rule", "at"), [("importance", 2), ("deconditional", 2), ("kbr_b", 1), ("kbr_a", 1)]
+    )
+    def test_losses_within_a_hundredth_count_as_equal_and_less_for_squared_operators(
+        self, rule, at, monkeypatch
+    ):
+        losses = np.concatenate([[1.0, 1.001, 1.008], np.linspace(1.02, 2, len(held_out.REGULARISERS) - 3)])
+        monkeypatch.setattr(held_out, "held_out_losses", lambda *_: losses)
+        choice = choose_bayes(task(rule), np.random.default_rng(0))
+        assert choice.reg == choice.path[at, 1]
+        assert choice.score == losses[at]
+
+    @pytest.mark.parametrize(
         ("rule", "power"), [("importance", 1), ("deconditional", 1), ("kbr_b", 2), ("kbr_a", 2)]
     )
     def test_regularisers_scale_with_the_kernel(self, rule, power):
