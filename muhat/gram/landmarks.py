@@ -7,6 +7,10 @@ import numpy as np
 from muhat._array import Array, is_traced
 from muhat.kernels.base import Kernel
 
+# Up to this many rows, and this many for each landmark, one Gram matrix is cheaper than a pass per landmark.
+WHOLE_ROWS = 2000
+WHOLE_ROWS_EACH = 10
+
 
 def uniform_landmarks(X: Array, p: int, rng: np.random.Generator) -> Array:
     """``p`` rows of ``X`` drawn without replacement, (p, d)."""
@@ -26,9 +30,11 @@ def kmeanspp_landmarks(
     diagonal = np.asarray(kernel.diag(A))
     chosen = [int(rng.integers(len(A)))]
     nearest = np.full(len(A), np.inf)
+    K = np.asarray(kernel(A, A)) if len(A) <= min(WHOLE_ROWS, WHOLE_ROWS_EACH * p) else None
     for _ in range(p - 1):
         z = chosen[-1]
-        distance = diagonal - 2 * np.asarray(kernel(A, A[z : z + 1]))[:, 0] + diagonal[z]
+        row = np.asarray(kernel(A[z : z + 1], A))[0] if K is None else K[z]
+        distance = diagonal - 2 * row + diagonal[z]
         nearest = np.minimum(nearest, np.maximum(distance, 0.0))
         nearest[chosen] = 0.0
         total = nearest.sum()

@@ -13,10 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from muhat._array import Array, Namespace, floating, is_jax, is_traced, namespace, root, special
+from muhat._threads import row_blocks, run_blocks
 from muhat._validation import check_choice, check_count, check_positive
 from muhat.kernels.base import Kernel
-from muhat.kernels.distance import Plan, city_distances, squared_distances
+from muhat.kernels.distance import DIRECT_COLUMNS, Plan, city_distances, squared_distances
 from muhat.kernels.median import median_distance, scaled_distances
+
+# Distances that are held at a time where only the least is wanted.
+NEAREST_ELEMENTS = 1 << 18
 
 
 class Stationary(Kernel):
@@ -70,7 +74,13 @@ class Stationary(Kernel):
     def largest(self, X: Array, Y: Array) -> Array:
         """``maxⱼ k(xᵢ, yⱼ)``, (n,): f falls, so only the nearest point counts."""
         xp = namespace(X, Y)
-        return self._of(self._distances(X, Y, xp)(slice(None)).min(axis=1), xp)
+        block = self._distances(X, Y, xp)
+        if xp is not np:
+            return self._of(block(slice(None)).min(axis=1), xp)
+        # Few columns: blocks that stay in the cache. Many: a product has to read all of Y for each block.
+        elements = NEAREST_ELEMENTS * min(32, max(1, X.shape[1] // DIRECT_COLUMNS))
+        blocks = row_blocks(len(X), len(Y), elements)
+        return self._of(np.concatenate(run_blocks(lambda rows: block(rows).min(axis=1), blocks)), xp)
 
     def _diag(self, X: Array, xp: Namespace) -> Array:
         return xp.ones(X.shape[0], dtype=X.dtype)

@@ -16,6 +16,7 @@ from muhat.gram import DenseGram, FeatureKernel, Gram, LowRankGram
 from muhat.gram.landmarks import kmeanspp_landmarks
 from muhat.gram.nystrom import NystromKernel
 from muhat.kernels.base import Kernel
+from muhat.kernels.stationary import Stationary
 from muhat.learning.leave_one_out import stretch
 from muhat.operators.bayes import Pairs, importance
 from muhat.operators.filtering import Machine, State, Steps, machine, smooth_back
@@ -146,11 +147,12 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
     """The free parameters with the least error on held-out stretches, by Nelder and Mead's method."""
     from scipy.optimize import minimize
 
+    given, task = task, _in_few_columns(task)
     folds = folds_of(task.X, task.Z)
     free, starts = _free(task)
     start = starts[0]
     if not folds or not free.any():  # too short to hold anything out, or nothing to choose
-        return _apply(task, start)
+        return _apply(given, start)
     scale = np.concatenate(task.Z).std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     path: list[Array] = []
@@ -186,7 +188,19 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
     values = _at(found.x, free, start)
     tried = np.array(path)
     score = float(np.min(tried[np.isclose(tried[:, :-1], values, atol=1e-9).all(axis=1), -1], initial=np.inf))
-    return replace(_apply(task, values), score=score, path=tried)
+    return replace(_apply(given, values), score=score, path=tried)
+
+
+def _in_few_columns(task: FilterTask) -> FilterTask:
+    """Observations with more columns than rows (images) in coordinates of their span: distances are kept."""
+    X, kernel = np.concatenate(task.X), task.kernel_x
+    radial = isinstance(kernel, Stationary) and kernel._metric == "euclidean"
+    if not radial or X.shape[1] <= len(X):
+        return task
+    scaled = (X - X.mean(axis=0)) / kernel.lengthscale
+    coordinates = np.linalg.qr(scaled.T, mode="r").T
+    ends = np.cumsum([len(x) for x in task.X])[:-1]
+    return replace(task, X=np.split(coordinates, ends), kernel_x=kernel.replace(lengthscale=1.0))
 
 
 def _at(u: Array, free: Array, start: Array) -> Array:
@@ -291,7 +305,7 @@ class _HeldGram(DenseGram):
     """A matrix that steps take parts of: it is made once, and the parts go without points (images, say)."""
 
     def take(self, rows: Array) -> Gram:
-        return DenseGram(self.K[np.ix_(rows, rows)])
+        return DenseGram(self.K.take(rows, axis=0).take(rows, axis=1))
 
 
 def _hold(gram: Any) -> Any:
@@ -336,8 +350,8 @@ def track(carry: Machine, report: Machine, X: Array) -> tuple[list[State], list[
 def column(cross: Any, t: int) -> Any:
     """One column of ``k(X, x)``, (n, 1), factored if it is."""
     if hasattr(cross, "right"):
-        return type(cross)(cross.left, cross.right[:, [t]])
-    return cross[:, [t]]
+        return type(cross)(cross.left, cross.right[:, t : t + 1])
+    return cross[:, t : t + 1]
 
 
 def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Generator) -> float:

@@ -90,9 +90,9 @@ def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
     # Features that stand for a kernel say little far from the data: the kernel itself, block by block.
     kernel: Kernel = inner
     points = gram.points[sample_indices(len(gram.points))]  # beyond 20 000, some of them tell as much
-    rows = max(1, BLOCK_ELEMENTS // len(points))
     if isinstance(kernel, Stationary):
-        return np.concatenate([kernel.largest(x[i : i + rows], points) for i in range(0, len(x), rows)])
+        return np.asarray(kernel.largest(x, points))
+    rows = max(1, BLOCK_ELEMENTS // len(points))
     theirs, own = _root(kernel.diag(points)), _root(kernel.diag(x))
     parts = [(kernel(x[i : i + rows], points) / theirs).max(axis=1) for i in range(0, len(x), rows)]
     return np.concatenate(parts) / own

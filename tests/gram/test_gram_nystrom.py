@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import muhat as mh
+from muhat.gram import landmarks
 from muhat.gram.landmarks import kmeanspp_landmarks, leverage_landmarks, uniform_landmarks
 from muhat.gram.nystrom import NystromKernel
 
@@ -184,3 +185,11 @@ def test_nystrom_takes_every_kernel(kernel: mh.Kernel) -> None:
     X = np.column_stack([rng.normal(size=40), rng.integers(0, 3, size=40)])
     gram = mh.Nystrom(40).gram(kernel, X, 0)
     np.testing.assert_allclose(gram.dense(), kernel(X), rtol=1e-7, atol=1e-7)
+
+
+def test_kmeanspp_chooses_the_same_from_one_gram_as_from_a_pass_per_landmark(monkeypatch) -> None:
+    X = np.random.default_rng(3).normal(size=(300, 40))
+    whole = kmeanspp_landmarks(X, 30, np.random.default_rng(0), mh.Gaussian(5.0))
+    monkeypatch.setattr(landmarks, "WHOLE_ROWS", 299)
+    passes = kmeanspp_landmarks(X, 30, np.random.default_rng(0), mh.Gaussian(5.0))
+    np.testing.assert_array_equal(whole, passes)

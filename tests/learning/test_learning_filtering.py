@@ -346,3 +346,34 @@ class TestUnexplained:
         Counted.made = 0
         model.filter(self.IMAGES[:10])
         assert Counted.made == 0
+
+
+class TestMoreColumnsThanRows:
+    """The search works in the coordinates of the span of the observations, and answers in their own."""
+
+    wide = np.split(0.3 * np.c_[X, np.random.default_rng(5).normal(size=(32, 48))], 2)
+
+    @pytest.mark.usefixtures("quick")
+    @pytest.mark.parametrize(
+        "kernel",
+        [mh.Gaussian(3.0), mh.Gaussian(np.linspace(2.0, 4.0, 50)), mh.Matern(1.5, 3.0), mh.Laplace(20.0)],
+        ids=["Gaussian", "ARD", "Matern", "Laplace"],
+    )
+    @pytest.mark.parametrize("rule", ["importance", "kbr_b"])
+    def test_the_answer_is_that_of_all_columns(self, rule, kernel, monkeypatch):
+        problem = task(rule, X=self.wide, Z=[Z[:16], Z[16:]], kernel_x=kernel, tune_x=True)
+        few = choose_filter(problem, np.random.default_rng(0))
+        monkeypatch.setattr(filtering, "_in_few_columns", lambda task: task)
+        all_columns = choose_filter(problem, np.random.default_rng(0))
+        assert_allclose(few.path, all_columns.path, rtol=1e-6)
+        assert_allclose(few.kernel_x.lengthscale, all_columns.kernel_x.lengthscale, rtol=1e-6)
+        assert np.ptp(few.path[:, 0]) > 0  # lengthscales were tried
+
+    @pytest.mark.parametrize(("norm", "columns"), [(1, 50), (2, 32)])
+    def test_only_distances_that_a_rotation_keeps(self, norm, columns):
+        problem = task(X=self.wide, Z=[Z[:16], Z[16:]], kernel_x=mh.Laplace(20.0, norm))
+        assert [x.shape for x in filtering._in_few_columns(problem).X] == [(16, columns)] * 2
+
+    def test_few_columns_stay(self):
+        problem = task()
+        assert filtering._in_few_columns(problem) is problem

@@ -6,7 +6,11 @@ negative, so that Ĉ_XX is not positive: hence the square.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from muhat._array import Array, namespace
 from muhat._linalg import cholesky
@@ -35,9 +39,24 @@ def second_moment(Phi: Array, D: Array) -> Array:
 def squared_solve(C: Array, phi: Array, reg: float) -> Array:
     """``(C² + δI)⁻¹ C φ`` for symmetric C (r, r) and φ (r, batch)."""
     xp = namespace(C, phi, reg)
-    A = C @ C.T  # BLAS makes one half of a product like this
-    if xp is np:
-        A[np.diag_indices(len(A))] += reg
-    else:
-        A = A + reg * xp.eye(C.shape[0], dtype=C.dtype)
-    return cholesky(A, "Ĉ_XX² + δI", "Raise reg.", overwrite=True).solve(C @ phi)
+    right = C @ phi
+    if xp is not np:
+        A = C @ C + reg * xp.eye(C.shape[0], dtype=C.dtype)
+        return cholesky(A, "Ĉ_XX² + δI", "Raise reg.").solve(right)
+    # One half of the square is enough, and a filter does this at every step: straight to BLAS and LAPACK.
+    syrk, posv = _routines(C.dtype.char)
+    half = syrk(1.0, C.T, lower=True)
+    half[np.diag_indices(len(half))] += reg
+    _, found, info = posv(half, right, lower=True, overwrite_a=True)
+    if info == 0 and np.isfinite(found).all():
+        return found
+    A = C @ C.T
+    A[np.diag_indices(len(A))] += reg
+    return cholesky(A, "Ĉ_XX² + δI", "Raise reg.", overwrite=True).solve(right)
+
+
+@cache
+def _routines(dtype: str) -> tuple[Any, Any]:
+    empty = np.empty((0, 0), dtype)
+    (syrk,), (posv,) = get_blas_funcs(("syrk",), (empty,)), get_lapack_funcs(("posv",), (empty,))
+    return syrk, posv

@@ -27,6 +27,8 @@ BLOCK_ELEMENTS = 1 << 20
 class ThirdOrder:
     """Moments of features Ψ (n, p) of x and Φ (n, q) of z; of symmetric pairs one half is held.
 
+    They lie by columns: a contraction takes as long as reading them, and BLAS reads long columns faster.
+
     Attributes:
         evidence: ``(1/n) Σ ψ⊗ψ⊗φ``, (p(p + 1)/2, q).
         joint: ``(1/n) Σ φ⊗φ⊗ψ``, (q(q + 1)/2, p).
@@ -60,9 +62,9 @@ class ThirdOrder:
 
 
 def _thirds(A: Array, B: Array) -> Array:
-    """``Σᵢ aᵢ⊗aᵢ⊗bᵢ`` with one half of the symmetric pair, (p(p + 1)/2, q)."""
+    """``Σᵢ aᵢ⊗aᵢ⊗bᵢ`` with one half of the symmetric pair, (p(p + 1)/2, q), by columns."""
     (n, p), q = A.shape, B.shape[1]
-    out = np.zeros((p * (p + 1) // 2, q))
+    out = np.zeros((p * (p + 1) // 2, q), order="F")
     firsts = np.concatenate([[0], np.cumsum(np.arange(p, 0, -1))])
     for rows in _threads.row_blocks(n, p + q, BLOCK_ELEMENTS):
         a, b = np.ascontiguousarray(A[rows].T), B[rows]
@@ -77,7 +79,7 @@ def _thirds(A: Array, B: Array) -> Array:
 
 def _unfold(half: Array) -> Array:
     """The symmetric matrix (p, p) of whose upper rows ``half`` is."""
-    return half[_places((int(np.sqrt(8 * len(half) + 1)) - 1) // 2)]
+    return half.take(_places((int(np.sqrt(8 * len(half) + 1)) - 1) // 2))
 
 
 @cache
