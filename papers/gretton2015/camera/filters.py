@@ -22,7 +22,7 @@ METHODS = {
 }
 # Landmarks for KBR, whose exact form takes O(n³) a step; importance weighting solves for the frames near the
 # prediction alone, and is exact.
-LANDMARKS = 600
+LANDMARKS = 400
 HELD_OUT = 150
 REGS = {"kbr_b": (1e-7, 1e-6), "importance": (1e-5, 1e-4)}  # δ and λ
 
