@@ -104,20 +104,16 @@ def _fused(columns: list[Any], bounds: Any, given: Any) -> list[Any]:
     import dask.array as da
 
     work, combine, names, size = given
-    starts = da.from_array(bounds[:-1], chunks=1)  # type: ignore[arg-type]
-    arguments = [part for i, array in enumerate(columns) for part in (array, (0, i + 1))]
-    axes = tuple(range(len(columns) + 1))
-    pieces = da.blockwise(
+    pieces = da.map_blocks(
         _array_piece,
-        axes,
-        *(starts, (0,), *arguments),
+        *columns,
+        starts=bounds[:-1].tolist(),
         work=work,
         merge=combine,
         names=names,
         size=size,
-        align_arrays=False,
         dtype=object,
-        meta=np.empty((0,) * len(axes), dtype=object),
+        meta=np.empty((0, 0), dtype=object),
     )
     return list(pieces.to_delayed().ravel())
 
@@ -180,8 +176,10 @@ def _read(source: Rows, start: int, stop: int) -> np.ndarray:
     return source.read(start, stop)
 
 
-def _array_piece(start: Any, *blocks: Any, work: Any, merge: Any, names: list[str], size: int) -> Any:
-    return _piece(int(start[0]), list(blocks), work, merge, names, size)
+def _array_piece(
+    *blocks: Any, starts: list[int], work: Any, merge: Any, names: list[str], size: int, block_id: Any
+) -> Any:
+    return _piece(starts[block_id[0]], list(blocks), work, merge, names, size)
 
 
 def _piece(start: int, blocks: list[Any], work: Any, combine: Any, names: list[str], size: int) -> Any:

@@ -37,10 +37,11 @@ class FourierKernel(FeatureKernel):
         turns = np.asarray(self.frequencies, dtype=dtype).T
 
         def work(rows: slice) -> None:
-            angles = X[rows] @ turns
-            np.cos(angles, out=out[rows, :q])
-            np.sin(angles, out=out[rows, q:])
-            out[rows] *= dtype.type(self.scale)
+            block = out[rows]
+            angles = np.matmul(X[rows], turns, out=block[:, :q])
+            np.sin(angles, out=block[:, q:])
+            np.cos(angles, out=angles)
+            block *= dtype.type(self.scale)
 
         _threads.run_blocks(work, _threads.row_blocks(len(X), 2 * q))
         return out
