@@ -35,6 +35,11 @@ def save_table(rows: Sequence[Row] | Mapping[str, Any], path: Path) -> None:
         frame.with_columns(digits).write_csv(draft)
 
 
+def read_table(path: Path) -> list[Row]:
+    """The rows of a CSV that was saved; none if there is none."""
+    return pl.read_csv(path).to_dicts() if path.is_file() else []
+
+
 def show(title: str, rows: Sequence[Row]) -> None:
     """A table on the screen."""
     table = Table(title=title, title_justify="left")

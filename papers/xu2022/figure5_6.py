@@ -13,7 +13,7 @@ from rich.progress import track
 import muhat as mh
 from muhat.gram import Convolutional, Perceptron
 from muhat.report.plots import BLUE, GREEN, INK, ORANGE, PURPLE, RED, SKY, SOFT, new_figure
-from papers.output import Row, letter, save_figure, save_table, show
+from papers.output import Row, letter, read_table, save_figure, save_table, show
 from papers.xu2022.figure2 import error
 from papers.xu2022.images import SYSTEMS, System, Video
 
@@ -111,7 +111,7 @@ def summary(rows: Sequence[Row]) -> list[Row]:
 def run(out: Path, quick: bool = False, seed: int = 0) -> None:
     """Make the figures in the folder ``out``; runs that its ``figure5_6_runs.csv`` has are not repeated."""
     T, runs, methods = (60, 1, QUICK) if quick else (LENGTH, RUNS, METHODS)
-    rows = [] if quick else _done(out / "figure5_6_runs.csv")
+    rows = [] if quick else read_table(out / "figure5_6_runs.csv")
     had = {(r["system"], r["T"], r["seed"], r["method"]) for r in rows}
     seed += FIRST_SEED
     cases = [(name, T, seed + i) for i in range(runs) for name in SYSTEMS]
@@ -123,12 +123,6 @@ def run(out: Path, quick: bool = False, seed: int = 0) -> None:
     show("Figures 5 and 6: mean ‖ẑ − z‖²", table)
     save_figure(plot(table), out / "figure5_6.png")
     save_figure(pictures(seed), out / "figure3_4.png")
-
-
-def _done(path: Path) -> list[Row]:
-    import polars as pl
-
-    return [*pl.read_csv(path).to_dicts()] if path.is_file() else []
 
 
 def plot(table: Sequence[Row]) -> Any:

@@ -253,6 +253,35 @@ def test_bad_counts_are_refused(tmp_path, capsys):
     assert "--seeds: must be at least 1, got 0" in capsys.readouterr().err
 
 
+def test_settings_come_back_from_their_rows():
+    for method, (rule, kernel) in filters.METHODS.items():
+        setting = filters.Setting(rule, kernel, 3.5, reg=2e-6, landmarks=40)
+        assert filters.Setting.of({"noise": 1e-4, "method": method, **setting.row()}) == setting
+
+
+def test_runs_that_are_there_are_not_repeated(tmp_path, monkeypatch):
+    asked = []
+
+    def estimates(video, size, chosen, default):
+        asked.append((sorted(chosen), default))
+        return dict.fromkeys(experiment.SHOWN, video.R[size.train :] + 0.1)
+
+    monkeypatch.setattr(experiment, "Size", lambda: experiment.QUICK)
+    monkeypatch.setattr(experiment, "estimates", estimates)
+    monkeypatch.setattr(
+        experiment, "choices", lambda *_: {m: filters.Setting(*of, 1.0) for m, of in filters.METHODS.items()}
+    )
+    experiment.run(tmp_path, seeds=1)
+    assert len(asked) == 3  # two noises, and those of the figure
+    runs = pl.read_csv(tmp_path / "camera_runs.csv")
+    monkeypatch.setattr(experiment, "choices", None)  # made once
+    experiment.run(tmp_path, seeds=2)
+    assert len(asked) == 6
+    both = pl.read_csv(tmp_path / "camera_runs.csv")
+    assert both.head(runs.height).equals(runs)
+    assert both["seed"].to_list() == [0] * runs.height + [1] * runs.height
+
+
 @pytest.mark.slow
 def test_everything_runs_in_its_quick_form(tmp_path, capsys):
     assert papers.main(["--quick", "--experiment", "camera", "--out", str(tmp_path)]) == 0

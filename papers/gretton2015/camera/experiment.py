@@ -17,7 +17,7 @@ from papers.gretton2015.camera.kalman import kalman_filters
 from papers.gretton2015.camera.ridge import fit_ridge, windows
 from papers.gretton2015.camera.room import render
 from papers.gretton2015.camera.rotations import errors, nearest_rotation, wander
-from papers.output import Row, legend, letter, save_figure, save_table, show
+from papers.output import Row, legend, letter, read_table, save_figure, save_table, show
 
 NOISES = (1e-4, 1e-3)  # variances
 NAMES = {
@@ -132,27 +132,31 @@ def summary(runs: list[Row]) -> list[Row]:
 
 
 def run(out: Path, quick: bool = False, seed: int = 0, seeds: int | None = None) -> None:
-    """Make the table and the figure in the folder ``out``; each run has a path and noise of its own."""
+    """Make the table and the figure in the folder ``out``; each run has a path and noise of its own.
+
+    Runs that its ``camera_runs.csv`` has are not repeated.
+    """
     size, seeds = (QUICK, seeds or 1) if quick else (Size(), seeds or 30)
-    runs: list[Row] = []
-    used: list[Row] = []
-    shown: tuple[Video, dict[str, np.ndarray]] | None = None
-    chosen: dict[float, dict[str, Setting]] = {}
-    cases = list(product(range(seed, seed + seeds), NOISES))
+    runs, used = ([] if quick else read_table(out / f"camera_{name}.csv") for name in ("runs", "settings"))
+    had = {(row["seed"], row["noise"]) for row in runs}
+    first = record(size, NOISES[0], seed)
+    if not used:  # from the training frames of the first run, for all runs
+        for noise in NOISES:
+            chosen = choices(record(size, noise, seed), size, quick)
+            used += [{"noise": noise, "method": m, **s.row()} for m, s in chosen.items()]
+        save_table(used, out / "camera_settings.csv")
+    known = {n: {r["method"]: Setting.of(r) for r in used if r["noise"] == n} for n in NOISES}
+    cases = [case for case in product(range(seed, seed + seeds), NOISES) if case not in had]
     for i, noise in track(cases, description="camera"):
         video = record(size, noise, i)
-        if noise not in chosen:  # on the training frames of the first run, for all runs
-            chosen[noise] = choices(video, size, quick)
-            used += [{"noise": noise, "method": m, **s.row()} for m, s in chosen[noise].items()]
-        found = estimates(video, size, chosen[noise], default=i < seed + size.default)
-        shown = shown or (video, found)
+        found = estimates(video, size, known[noise], default=i < seed + size.default)
         runs += [{"noise": noise, "seed": i, **row} for row in scores(found, video.R[size.train :])]
         save_table(runs, out / "camera_runs.csv")
     rows = summary(runs)
     save_table(rows, out / "camera.csv")
-    save_table(used, out / "camera_settings.csv")
-    assert shown is not None
-    save_figure(_picture(*shown, size.train, rows), out / "camera.png")
+    drawn = {method: s for method, s in known[NOISES[0]].items() if method in SHOWN}
+    found = estimates(first, size, drawn, default=False)
+    save_figure(_picture(first, found, size.train, rows), out / "camera.png")
     for noise in NOISES:
         mine = [row for row in rows if row["noise"] == noise]
         show(f"Mean ‖R̂ − R‖², σ² = {noise:g}, {seeds} runs", [_table_row(row) for row in mine])

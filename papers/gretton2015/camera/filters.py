@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from itertools import product
 from typing import Any
 
@@ -50,6 +50,13 @@ class Setting:
     reg_prior: float = 1e-4
     reg_transition: float = 1e-4
     landmarks: int = 0
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Setting:
+        """The one of a row of a table, with the name of its method."""
+        known = {field.name for field in fields(cls)}
+        given = {key: value for key, value in row.items() if key in known and value is not None}
+        return cls(*METHODS[row["method"]], **given)
 
     def fit(self, X: np.ndarray, R: np.ndarray) -> Any:
         """The filter learned from images (n, d) and rotations (n, 9)."""
