@@ -1,4 +1,5 @@
-"""Errors beside those that must be beaten: tracking [X22, 5.2] and the tables of conditional densities.
+"""Errors beside those that must be beaten: posterior means [X22, 5.1], tracking [X22, 5.2] and the tables of
+conditional densities.
 
 ``python -m benchmarks.accuracy`` makes these figures alone. Few seeds: ``papers/`` has all of them.
 """
@@ -18,6 +19,11 @@ _TRACK = """
 from papers.xu2022.figure2 import one
 rows = one(({system!r}, {T}, {seed}))
 print(json.dumps({{row["method"]: row["error"] for row in rows}}))
+"""
+_POSTERIOR = """
+from papers.xu2022.figure1 import METHODS, one
+rows = [row for seed in range({first}, {last}) for row in one({d}, True, seed)]
+print(json.dumps({{m: sum(row["error"] for row in rows if row["method"] == m) for m in METHODS}}))
 """
 _TABLE = """
 from muhat.datasets import uci_regression
@@ -40,6 +46,18 @@ def _together(codes: list[str]) -> list[dict[str, float]]:
     """Results of independent processes, one a core: nothing is timed."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(lambda code: fresh(PRELUDE + code, OPENBLAS_NUM_THREADS="1"), codes))
+
+
+def posterior_means(d: int = 8, runs: int = 30) -> list[Figure]:
+    """Bayes' rule by importance weighting, all chosen, on Gaussians in d dimensions."""
+    half = runs // 2
+    found = _together([_POSTERIOR.format(d=d, first=a, last=b) for a, b in ((0, half), (half, runs))])
+    mine, original = (sum(part[method] for part in found) / runs for method in ("IW", "original"))
+    note = f"mean of {runs} runs; original rule {original:.3f}"
+    return [
+        Figure(f"posterior mean, d = {d}: error", mine, 0.26, "", note),
+        Figure(f"posterior mean, d = {d} / original rule", mine / original, 1.0, "×", note),
+    ]
 
 
 def tracking(runs: int = 3) -> list[Figure]:
@@ -111,7 +129,7 @@ def tables() -> list[Figure]:
 
 def run() -> list[Figure]:
     data = os.environ.get("MUHAT_DATA")
-    return [*tracking(), *(tables() if data and Path(data).is_dir() else [])]
+    return [*posterior_means(), *tracking(), *(tables() if data and Path(data).is_dir() else [])]
 
 
 if __name__ == "__main__":
