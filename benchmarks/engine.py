@@ -153,7 +153,7 @@ def run() -> list[Figure]:
         small, large = (
             fresh(PRELUDE + _PEAK.format(folder=folder, n=m, p=300))["peak"] for m in (n // 10, n)
         )
-        dask = fresh(PRELUDE + _DASK.format(folder=folder, n=n // 2, p=500, rounds=4))
+        dask = fresh(PRELUDE + _DASK.format(folder=folder, n=n // 2, p=500, rounds=6))
     steps = fresh(PRELUDE + _FILTER)
     return [
         Figure(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from row_forms import FORMS, as_form
@@ -10,6 +13,7 @@ from muhat.engine import (
     Checkpoint,
     CheckpointMismatch,
     map_rows,
+    on_dask,
     open_rows,
     passes,
     sample,
@@ -117,6 +121,53 @@ def test_a_chunk_of_dask_arrays_is_one_task(monkeypatch):
     assert count == 200
     work = [task for task in graphs[0].values() if type(task).__name__ == "Task"]
     assert len(work) == 20 + 3 + 1  # then sums of eight, and the sum of these
+
+
+class TestKeptMemory:
+    """What the C library is told while tasks run, and after."""
+
+    @pytest.fixture
+    def told(self, monkeypatch):
+        calls = []
+        monkeypatch.setattr(on_dask, "_mallopt", lambda: lambda *call: calls.append(call))
+        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "65536")
+        monkeypatch.delenv("MALLOC_MMAP_THRESHOLD_", raising=False)
+        return calls
+
+    KEEP = [(-1, 1 << 28), (-3, 1 << 25)]  # noqa: RUF012
+
+    def test_dask_has_its_own_way_again_after_the_last_task(self, told, monkeypatch):
+        monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "70000")
+        with on_dask.kept_memory:
+            with on_dask.kept_memory:
+                pass
+            assert told == self.KEEP
+        assert told == [*self.KEEP, (-1, 65536), (-3, 70000)]
+
+    def test_also_after_an_error(self, told):
+        with pytest.raises(ZeroDivisionError), on_dask.kept_memory:
+            _ = 1 / 0
+        assert told == [*self.KEEP, (-1, 65536), (-3, 1 << 17)]
+        assert on_dask.kept_memory.count == 0
+
+    def test_who_was_not_told_to_give_memory_back_is_told_nothing(self, told, monkeypatch):
+        monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
+        with on_dask.kept_memory:
+            pass
+        assert told == []
+
+    def test_tasks_run_with_it(self, told):
+        add_up = on_dask._piece(0, [np.ones((5, 2))], lambda start, a: (a.sum(axis=0),), None, ["X"], 5)
+        np.testing.assert_allclose(add_up[0], [5, 5])
+        assert told[:2] == self.KEEP
+
+    def test_glibc_takes_these_numbers(self):
+        if on_dask._mallopt() is None:
+            pytest.skip("needs glibc")
+        code = "from muhat.engine import on_dask as d; k = d.kept_memory; t = d._mallopt(); "
+        code += "print(t(k.TRIM, k.KEPT), t(k.MMAP, k.LARGEST))"
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert told.stdout.split() == ["1", "1"]  # what it gives where it obeys
 
 
 def test_small_samples_are_all_rows():
