@@ -194,11 +194,10 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
 def _in_few_columns(task: FilterTask) -> FilterTask:
     """Observations with more columns than rows (images) in coordinates of their span: distances are kept."""
     X, kernel = np.concatenate(task.X), task.kernel_x
-    radial = isinstance(kernel, Stationary) and kernel._metric == "euclidean"
-    if not radial or X.shape[1] <= len(X):
+    if not isinstance(kernel, Stationary) or kernel._metric != "euclidean" or X.shape[1] <= len(X):
         return task
     scaled = (X - X.mean(axis=0)) / kernel.lengthscale
-    coordinates = np.linalg.qr(scaled.T, mode="r").T
+    coordinates = np.asarray(np.linalg.qr(scaled.T, mode="r")).T
     ends = np.cumsum([len(x) for x in task.X])[:-1]
     return replace(task, X=np.split(coordinates, ends), kernel_x=kernel.replace(lengthscale=1.0))
 
