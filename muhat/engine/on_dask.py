@@ -104,7 +104,7 @@ def map_blocks(function: Callable[[np.ndarray], np.ndarray], source: DaskRows, n
 def _fused(columns: list[Any], bounds: Any, given: Any) -> list[Any]:
     """A task for each chunk of arrays, which also makes the chunk: nothing is sent in between.
 
-    Dask merges tasks of arrays that keep all axes, so the results, which have none, are given one of each.
+    Dask merges tasks of arrays that keep all axes: the results are an array of objects with the same ones.
     """
     import dask.array as da
 

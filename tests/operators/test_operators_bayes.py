@@ -26,6 +26,7 @@ from bayes_cases import (
 from numpy.testing import assert_allclose
 
 import muhat as mh
+from muhat._linalg import SingularSystem
 from muhat.gram import DenseGram, LowRankGram
 from muhat.operators.bayes import RULES, NoOverlap, Pairs, Prior, deconditional, importance, kbr_a, kbr_b
 from muhat.operators.bayes.third_order import ThirdOrder
@@ -292,3 +293,25 @@ def test_negligible_ratios_drop_out():
     keep = np.delete(np.arange(N), [3, 5])
     alone = importance.weighted_regression(DenseGram(GX[np.ix_(keep, keep)]), D[keep], G[keep], 1e-3)
     assert_allclose(W[:, keep], alone, rtol=1e-9)
+
+
+class TestSquaredSolve:
+    """``(C² + δI)⁻¹ C φ`` straight from BLAS and LAPACK."""
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    @pytest.mark.parametrize("batch", [1, 3])
+    def test_is_the_dense_answer_for_operators_of_any_sign(self, dtype, batch):
+        rng = np.random.default_rng(0)
+        A, phi = rng.normal(size=(6, 6)), rng.normal(size=(6, batch))
+        C = A + A.T
+        expected = np.linalg.solve(C @ C + 0.3 * np.eye(6), C @ phi)
+        found = kbr_b.squared_solve(C.astype(dtype), phi.astype(dtype), 0.3)
+        assert found.dtype == dtype
+        assert_allclose(found, expected, rtol=1e-10 if dtype is np.float64 else 1e-3)
+
+    def test_what_cannot_be_factored_gets_jitter(self):
+        assert_allclose(kbr_b.squared_solve(np.diag([2.0, 0.0]), np.ones((2, 1)), 0.0), [[0.5], [0.0]])
+
+    def test_nothing_finite_is_said_so(self):
+        with pytest.raises(SingularSystem, match="not finite"):
+            kbr_b.squared_solve(np.full((2, 2), np.nan), np.ones((2, 1)), 0.1)
