@@ -1,7 +1,8 @@
 """Errors beside those that must be beaten: posterior means [X22, 5.1], tracking [X22, 5.2] and the tables of
 conditional densities.
 
-``python -m benchmarks.accuracy`` makes these figures alone. Few seeds: ``papers/`` has all of them.
+``python -m benchmarks.accuracy`` makes these figures alone. Posterior means apart, few seeds:
+``papers/`` has all of them.
 """
 
 from __future__ import annotations

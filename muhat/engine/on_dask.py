@@ -199,7 +199,8 @@ class _KeptMemory:
     """Memory that one block has freed is there for the next, while any task of ours runs.
 
     Dask has its workers give memory back at once (``MALLOC_TRIM_THRESHOLD_``). Getting it anew, page by page,
-    takes a tenth of a pass. Only glibc can be told; afterwards it is told what Dask had asked for.
+    takes a tenth of a pass. Only glibc can be told. Afterwards it is told what Dask had asked for, and gives
+    back what it has when the next large piece is freed.
     """
 
     TRIM, MMAP = -1, -3  # parameters of mallopt
@@ -212,9 +213,15 @@ class _KeptMemory:
         self._move(1, self.KEPT, self.LARGEST)
 
     def __exit__(self, *_: object) -> None:
-        asked = (os.environ.get(f"MALLOC_{name}_THRESHOLD_", "") for name in ("TRIM", "MMAP"))
-        trim, largest = (int(value) if value.isdigit() else 1 << 17 for value in asked)
-        self._move(-1, trim, largest)
+        self._move(-1, *(self._asked(f"MALLOC_{name}_THRESHOLD_") for name in ("TRIM", "MMAP")))
+
+    @staticmethod
+    def _asked(variable: str) -> int:
+        """What the environment says; else what glibc begins with."""
+        try:
+            return int(os.environ[variable])
+        except (KeyError, ValueError):
+            return 1 << 17
 
     def _move(self, change: int, trim: int, largest: int) -> None:
         tell = _mallopt()
@@ -233,6 +240,8 @@ def _mallopt() -> Any:
 
 
 kept_memory = _KeptMemory()
+if hasattr(os, "register_at_fork"):  # a forked child has none of the threads that hold it
+    os.register_at_fork(after_in_child=kept_memory.__init__)
 
 
 def _merge(combine: Any, parts: list[Any]) -> Any:

@@ -147,9 +147,9 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
     """The free parameters with the least error on held-out stretches, by Nelder and Mead's method."""
     from scipy.optimize import minimize
 
-    given, task = task, _in_few_columns(task)
-    folds = folds_of(task.X, task.Z)
     free, starts = _free(task)
+    given, task = task, _in_few_columns(task) if free.any() else task
+    folds = folds_of(task.X, task.Z)
     start = starts[0]
     if not folds or not free.any():  # too short to hold anything out, or nothing to choose
         return _apply(given, start)
@@ -193,9 +193,10 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
 
 def _in_few_columns(task: FilterTask) -> FilterTask:
     """Observations with more columns than rows (images) in coordinates of their span: distances are kept."""
-    X, kernel = np.concatenate(task.X), task.kernel_x
-    if not isinstance(kernel, Stationary) or kernel._metric != "euclidean" or X.shape[1] <= len(X):
+    kernel, wide = task.kernel_x, task.X[0].shape[1] > sum(len(x) for x in task.X)
+    if not isinstance(kernel, Stationary) or kernel._metric != "euclidean" or not wide:
         return task
+    X = np.concatenate(task.X)
     scaled = (X - X.mean(axis=0)) / kernel.lengthscale
     coordinates = np.asarray(np.linalg.qr(scaled.T, mode="r")).T
     ends = np.cumsum([len(x) for x in task.X])[:-1]

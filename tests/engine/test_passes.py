@@ -150,6 +150,13 @@ class TestKeptMemory:
         assert told == [*self.KEEP, (-1, 65536), (-3, 1 << 17)]
         assert on_dask.kept_memory.count == 0
 
+    def test_never_is_said_by_a_negative_number(self, told, monkeypatch):
+        monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "-1")
+        monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "much")
+        with on_dask.kept_memory:
+            pass
+        assert told[2:] == [(-1, -1), (-3, 1 << 17)]
+
     def test_who_was_not_told_to_give_memory_back_is_told_nothing(self, told, monkeypatch):
         monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_")
         with on_dask.kept_memory:

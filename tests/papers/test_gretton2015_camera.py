@@ -268,9 +268,8 @@ def test_runs_that_are_there_are_not_repeated(tmp_path, monkeypatch):
 
     monkeypatch.setattr(experiment, "Size", lambda: experiment.QUICK)
     monkeypatch.setattr(experiment, "estimates", estimates)
-    monkeypatch.setattr(
-        experiment, "choices", lambda *_: {m: filters.Setting(*of, 1.0) for m, of in filters.METHODS.items()}
-    )
+    chosen = {m: filters.Setting(*of, 1.0) for m, of in filters.METHODS.items()}
+    monkeypatch.setattr(experiment, "choices", lambda *_: chosen)
     experiment.run(tmp_path, seeds=1)
     assert len(asked) == 3  # two noises, and those of the figure
     runs = pl.read_csv(tmp_path / "camera_runs.csv")
@@ -280,6 +279,9 @@ def test_runs_that_are_there_are_not_repeated(tmp_path, monkeypatch):
     both = pl.read_csv(tmp_path / "camera_runs.csv")
     assert both.head(runs.height).equals(runs)
     assert both["seed"].to_list() == [0] * runs.height + [1] * runs.height
+    monkeypatch.setattr(experiment, "choices", lambda *_: chosen)
+    experiment.run(tmp_path, quick=True)  # leaves them as they are
+    assert pl.read_csv(tmp_path / "camera_runs.csv").equals(both)
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def squared_solve(C: Array, phi: Array, reg: float) -> Array:
         A = C @ C + reg * xp.eye(C.shape[0], dtype=C.dtype)
         return cholesky(A, "Ĉ_XX² + δI", "Raise reg.").solve(right)
     # One half of the square is enough, and a filter does this at every step: straight to BLAS and LAPACK.
-    syrk, posv = _routines(C.dtype.char)
+    syrk, posv = _routines(np.result_type(C, phi).char)
     half = syrk(1.0, C.T, lower=True)
     half[np.diag_indices(len(half))] += reg
     _, found, info = posv(half, right, lower=True, overwrite_a=True)

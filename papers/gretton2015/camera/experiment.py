@@ -144,14 +144,16 @@ def run(out: Path, quick: bool = False, seed: int = 0, seeds: int | None = None)
         for noise in NOISES:
             chosen = choices(record(size, noise, seed), size, quick)
             used += [{"noise": noise, "method": m, **s.row()} for m, s in chosen.items()]
-        save_table(used, out / "camera_settings.csv")
+        if not quick:  # what a full run goes on from, as its runs
+            save_table(used, out / "camera_settings.csv")
     known = {n: {r["method"]: Setting.of(r) for r in used if r["noise"] == n} for n in NOISES}
     cases = [case for case in product(range(seed, seed + seeds), NOISES) if case not in had]
     for i, noise in track(cases, description="camera"):
         video = record(size, noise, i)
         found = estimates(video, size, known[noise], default=i < seed + size.default)
         runs += [{"noise": noise, "seed": i, **row} for row in scores(found, video.R[size.train :])]
-        save_table(runs, out / "camera_runs.csv")
+        if not quick:
+            save_table(runs, out / "camera_runs.csv")
     rows = summary(runs)
     save_table(rows, out / "camera.csv")
     drawn = {method: s for method, s in known[NOISES[0]].items() if method in SHOWN}
@@ -159,7 +161,7 @@ def run(out: Path, quick: bool = False, seed: int = 0, seeds: int | None = None)
     save_figure(_picture(first, found, size.train, rows), out / "camera.png")
     for noise in NOISES:
         mine = [row for row in rows if row["noise"] == noise]
-        show(f"Mean ‖R̂ − R‖², σ² = {noise:g}, {seeds} runs", [_table_row(row) for row in mine])
+        show(f"Mean ‖R̂ − R‖², σ² = {noise:g}", [_table_row(row) for row in mine])
     show("Regularisers on the operator scale", [_settings_row(row) for row in used])
 
 
@@ -176,6 +178,7 @@ def choices(video: Video, size: Size, quick: bool) -> dict[str, Setting]:
 def _table_row(row: Row) -> Row:
     return {
         "method": NAMES[row["method"]].strip("`"),
+        "runs": row["runs"],
         "published": _with_error(row["published"], row["published_se"]),
         "ours": _with_error(row["mse"], row["se"]),
         "in SO(3)": f"{row['in_so3']:.3f}",
