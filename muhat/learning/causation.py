@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from muhat.learning.causal_pairs import standardize
 
@@ -281,16 +282,24 @@ def together(several: list[Trees]) -> Trees:
     )
 
 
-def temperature(margins: np.ndarray) -> float:
-    """The a > 0 for which ``1/(1 + exp(−a m))`` gives margins m the greatest likelihood (Platt's scaling).
+def weigh(margins: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Weights w (k,) for which ``1/(1 + exp(−m w))`` gives margins m (count, k) the greatest posterior.
 
-    Margins are coefficients times labels: positive where the direction was right. There is no intercept: a
-    pair and its exchange have probabilities that add up to 1.
+    Margins are evidence times labels: positive where it spoke for the true direction. There is no intercept:
+    a pair and its exchange have probabilities that add up to 1. The prior of a weight is normal with variance
+    2 in units of its evidence; without it, evidence that is always right would count without end.
+
+    Args:
+        margins: (count, k).
+        weights: of the pairs, (count,); None for 1 each.
     """
-    from scipy.optimize import minimize_scalar
+    from scipy.optimize import minimize
 
-    scale = np.mean(np.abs(margins)) + 1e-12
-    found: Any = minimize_scalar(
-        lambda s: np.logaddexp(0, -np.exp(s) * margins / scale).mean(), bounds=(-6, 6), method="bounded"
-    )
-    return float(np.exp(found.x) / scale)
+    scale = np.sqrt(np.mean(margins**2, axis=0)) + 1e-12
+    M, share = margins / scale, np.ones(len(margins)) if weights is None else weights
+
+    def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
+        m = M @ w
+        return float(share @ np.logaddexp(0, -m) + w @ w / 4), w / 2 - (share * expit(-m)) @ M
+
+    return minimize(loss, np.zeros(M.shape[1]), jac=True, method="BFGS").x / scale

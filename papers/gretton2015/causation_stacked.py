@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 import muhat as mh
-from muhat.datasets.causation import CausalPairs, tuebingen_pairs
+from muhat.datasets.causation import tuebingen_pairs
 from muhat.learning.causal_pairs import standardize
 from muhat.learning.causation import MOST, Smoother, direction_features, entropy
-from papers.gretton2015.causation import FIRST
+from papers.gretton2015.causation import FIRST, accuracy, from_other_sources
 from papers.output import Row, save_table, show
 
 SCORES = ("trees", "fewer values", "smaller rest", "entropy", "independent rest")
@@ -36,28 +35,12 @@ def scores(x: np.ndarray, y: np.ndarray, model: mh.CauseEffect) -> list[float]:
     spread = [entropy(v) - np.log(np.ptp(v)) for v in (a, b)]
     dependence = [direction_features(u, v)[REST].mean() for u, v in ((a, b), (b, a))]
     return [
-        model.decision_function(x, y),
+        float(model.evidence(x, y)[0]),
         float(np.log(len(np.unique(y)) / len(np.unique(x)))),
         float(rest[1] - rest[0]),
         float(spread[0] - spread[1]),
         float(dependence[1] - dependence[0]),
     ]
-
-
-def stacked(F: np.ndarray, data: CausalPairs) -> np.ndarray:
-    """Log odds of each pair, (count,), from the pairs of other sources."""
-    sources = np.array(data.sources)
-    F = F / np.sqrt(np.mean(F**2, axis=0))
-    out = np.empty(len(F))
-    for source in np.unique(sources):
-        mine = sources == source
-        signed = F[~mine] * data.labels[~mine, None]
-        labels = np.repeat([1, -1], len(signed))
-        weights = np.tile(data.weights[~mine], 2) + 1e-9
-        model = LogisticRegression(fit_intercept=False)
-        model.fit(np.concatenate([signed, -signed]), labels, weights)
-        out[mine] = F[mine] @ model.coef_[0]
-    return out
 
 
 def run(out: Path, seed: int = 0) -> list[Row]:
@@ -66,18 +49,11 @@ def run(out: Path, seed: int = 0) -> list[Row]:
     some = [p[rng.permutation(len(p))[:MOST]] for p in data.pairs]
     model = mh.CauseEffect()
     F = np.array([scores(p[:, 0], p[:, 1], model) for p in some])
-    columns = {**dict(zip(SCORES, F.T, strict=True)), "together": stacked(F, data)}
+    columns = {**dict(zip(SCORES, F.T, strict=True)), "together": from_other_sources(F, data)}
     rows: list[Row] = []
     for name, values in columns.items():
-        right = np.where(values == 0, 0.5, np.sign(values) == data.labels)
-        first = data.numbers <= FIRST
-        rows.append(
-            {
-                "score": name,
-                "first 82": float(np.average(right[first], weights=data.weights[first])),
-                "all": float(np.average(right, weights=data.weights)),
-            }
-        )
+        first = accuracy(values, data, data.numbers <= FIRST)
+        rows.append({"score": name, "first 82": first, "all": accuracy(values, data)})
     show("Weighted accuracy on the Tübingen pairs", rows)
     save_table(rows, out / "causation_stacked.csv")
     return rows

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 
 from muhat.learning import causation as c
 from muhat.learning.causal_pairs import standardize
@@ -153,11 +154,26 @@ def test_together_is_the_mean():
     assert_allclose(c.together([first, second])(X), (first(X) + second(X)) / 2, atol=1e-6)
 
 
-def test_temperature_finds_the_slope():
+def test_weights_are_those_the_labels_were_drawn_with():
     rng = np.random.default_rng(0)
-    m = 5 * rng.standard_normal(50_000)
-    right = rng.random(len(m)) < expit(0.4 * m)
-    assert_allclose(c.temperature(np.where(right, m, -m)), 0.4, rtol=0.05)
+    E = rng.standard_normal((50_000, 2)) * [5, 0.1]
+    labels = np.where(rng.random(len(E)) < expit(E @ [0.4, -8]), 1, -1)
+    assert_allclose(c.weigh(E * labels[:, None]), [0.4, -8], rtol=0.05)
+
+
+def test_weights_are_those_of_logistic_regression():
+    rng = np.random.default_rng(1)
+    M, share = rng.standard_normal((40, 2)) + 0.3, rng.random(40)
+    M /= np.sqrt(np.mean(M**2, axis=0))
+    # Each pair in both orders counts twice, so that the prior's variance 2 is a penalty ½ there.
+    model = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10)
+    model.fit(np.concatenate([M, -M]), np.repeat([1, -1], 40), np.tile(share, 2))
+    assert_allclose(c.weigh(M, share), model.coef_[0], rtol=1e-4)
+    assert_allclose(c.weigh(M * [1e3, 1e-3], share), model.coef_[0] * [1e-3, 1e3], rtol=1e-4)
+
+
+def test_evidence_that_is_always_right_counts_with_an_end():
+    assert 0 < c.weigh(np.ones((5, 1)))[0] < 5
 
 
 @pytest.mark.parametrize("n", [20, 21, 1000])

