@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +17,16 @@ if TYPE_CHECKING:
     from muhat.cli.page import Page
 
 CAVEAT = (
-    "It is taken for granted that one of the two causes the other. The probability is calibrated on the "
-    "Tübingen pairs: of the weight of those, 81% is decided rightly, so trust no direction on this alone."
+    "It is taken for granted that one of the two causes the other. Of measured pairs of known direction some "
+    "four in five come out right, so trust no direction on this alone. The column with coarser values is "
+    "favoured as the cause: if one was rounded, or has codes such as -999, mend this first, or use "
+    "--calibration artificial, which is for simulated data, too."
 )
+
+
+class Calibration(StrEnum):
+    measured = "measured"
+    artificial = "artificial"
 
 
 def direction(
@@ -32,6 +40,9 @@ def direction(
     level: Annotated[
         float, typer.Option(help="Probability from which on a direction is named, between 0.5 and 1.")
     ] = 0.9,
+    calibration: Annotated[
+        Calibration, typer.Option(help="The kind of pairs whose probabilities are meant.")
+    ] = Calibration.measured,
     missing: o.MissingCells = o.Missing.error,
     as_json: o.Json = False,
     report: o.ReportPath = None,
@@ -54,9 +65,8 @@ def direction(
             from muhat.models.cause_effect import CauseEffect, as_pair
 
             as_pair(a, b, (f"column {used[0]!r}", f"column {used[1]!r}"))
-            model = CauseEffect()
-            values = model.decision_function(a, b), model.predict_proba(a, b), model.decide(a, b, level)
-        give(_answer(values, used, (a, b), table.name, dropped, level), as_json, report, plot)
+            odds = CauseEffect(calibration=calibration.value).decision_function(a, b)
+        give(_answer(odds, used, (a, b), table.name, dropped, level), as_json, report, plot)
 
 
 def _two(columns: list[str], x: str | None, y: str | None) -> list[str]:
@@ -74,15 +84,18 @@ def _two(columns: list[str], x: str | None, y: str | None) -> list[str]:
 
 
 def _answer(
-    values: tuple[float, float, int],
+    odds: float,
     used: list[str],
     pair: tuple[Any, Any],
     source: str,
     dropped: int,
     level: float,
 ) -> Answer:
-    coefficient, p, decided = values
-    cause, effect = used if coefficient >= 0 else used[::-1]
+    from scipy.special import expit
+
+    p = float(expit(odds))
+    decided = max(p, 1 - p) >= level
+    cause, effect = used if odds >= 0 else used[::-1]
     sure = f"{max(p, 1 - p):.2f}" if 0.005 < p < 0.995 else "above 0.99"
     rows = len(pair[0])
     sentence = (
@@ -97,7 +110,7 @@ def _answer(
     def write(page: Page) -> None:
         facts = [
             ("cause, if a direction must be named", cause),
-            ("causation coefficient (logarithm of the odds)", f"{coefficient:.3f}"),
+            ("logarithm of the odds", f"{odds:.3f}"),
             (f"probability that {used[0]} is the cause", f"{p:.3f}"),
             ("level", f"{level:g}"),
         ]
@@ -121,7 +134,7 @@ def _answer(
         "dropped_rows": dropped,
         "x": used[0],
         "y": used[1],
-        "coefficient": coefficient,
+        "log_odds": odds,
         "probability": p,
         "level": level,
         "cause": cause if decided else None,

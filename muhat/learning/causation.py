@@ -282,7 +282,7 @@ def together(several: list[Trees]) -> Trees:
     )
 
 
-def weigh(margins: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def weigh(margins: np.ndarray, shares: np.ndarray | None = None) -> np.ndarray:
     """Weights w (k,) for which ``1/(1 + exp(−m w))`` gives margins m (count, k) the greatest posterior.
 
     Margins are evidence times labels: positive where it spoke for the true direction. There is no intercept:
@@ -291,12 +291,12 @@ def weigh(margins: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
 
     Args:
         margins: (count, k).
-        weights: of the pairs, (count,); None for 1 each.
+        shares: how much each pair counts, (count,); None for 1 each.
     """
     from scipy.optimize import minimize
 
     scale = np.sqrt(np.mean(margins**2, axis=0)) + 1e-12
-    M, share = margins / scale, np.ones(len(margins)) if weights is None else weights
+    M, share = margins / scale, np.ones(len(margins)) if shares is None else shares
 
     def loss(w: np.ndarray) -> tuple[float, np.ndarray]:
         m = M @ w

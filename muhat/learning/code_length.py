@@ -16,12 +16,18 @@ from muhat.learning.causal_pairs import standardize
 
 FINEST, COARSEST = 1e-5, 1e-2  # of the resolution, in units of the range
 REPEATED = 5  # times a value must appear for a function of its own
+SLACK = 1e-6  # below which a number passes for a whole one: else the last digit of a slope could cost bits
 SPAN = 5.0  # ranks at a repeated value run from −SPAN to SPAN
+
+
+def unit(v: np.ndarray) -> np.ndarray:
+    """In units of the range, from 0 to 1."""
+    return (v - v.min()) / np.ptp(v)
 
 
 def whole_bits(z: np.ndarray) -> np.ndarray:
     """Bits of whole numbers ≥ 1 in Rissanen's universal code: log₂ 2.865 + log₂ z + log₂ log₂ z + …"""
-    rest = np.log2(np.maximum(np.ceil(z), 1.0))
+    rest = np.log2(np.maximum(np.ceil(z - SLACK), 1.0))
     bits = np.log2(2.865064) + rest
     for _ in range(4):  # the next would be nothing for all z below 2^65536
         rest = np.log2(np.maximum(rest, 1.0))
@@ -32,7 +38,7 @@ def whole_bits(z: np.ndarray) -> np.ndarray:
 def coefficient_bits(c: np.ndarray) -> np.ndarray:
     """A sign, four digits, and the place of the last of them."""
     size = np.maximum(np.abs(c), 1e-12)
-    places = np.maximum(np.ceil(np.log10(1000 / size)), 0.0)
+    places = np.maximum(np.ceil(np.log10(1000 / size) - SLACK), 0.0)
     return 1 + whole_bits(size * 10.0**places) + whole_bits(1 + places)
 
 
@@ -40,6 +46,11 @@ def rest_bits(squares: np.ndarray, n: Any, resolution: float) -> np.ndarray:
     """n values of a normal law whose squares sum to this, to the resolution; no less than nothing."""
     variance = np.maximum(squares / np.maximum(n, 1), 1e-300)
     return np.maximum(n / 2 * (1 / np.log(2) + np.log2(2 * np.pi * variance)) - n * np.log2(resolution), 0.0)
+
+
+def choose_bits(n: int, k: Any) -> Any:
+    """``log₂ C(n, k)``."""
+    return (gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / np.log(2)
 
 
 def functions(x: np.ndarray, mirrored: np.ndarray, resolution: float) -> np.ndarray:
@@ -68,15 +79,15 @@ def line_bits(
     return both + rest_bits(left, n, resolution)
 
 
-def conditional_bits(x: np.ndarray, y: np.ndarray, finest: tuple[float, float]) -> float:
-    """Of y given x, both from 0 to 1, with resolutions ``finest``."""
+def conditional_bits(x: np.ndarray, y: np.ndarray, resolutions: tuple[float, float]) -> float:
+    """Of y given x, both from 0 to 1, with resolutions ``resolutions``."""
     n = len(y)
-    F = functions(x, 1 - x, finest[0])
+    F = functions(x, 1 - x, resolutions[0])
     slopes, left = lines(y[None], F)
-    bits = line_bits(slopes, left, y.mean(keepdims=True), n, finest[1])[0]
+    bits = line_bits(slopes, left, y.mean(keepdims=True), n, resolutions[1])[0]
     best = int(bits.argmin())
     squares = (y - y.mean() - slopes[0, best] * F[best]) ** 2
-    coefficients = float(bits[best] - rest_bits(left[0, best], n, finest[1]))
+    coefficients = float(bits[best] - rest_bits(left[0, best], n, resolutions[1]))
 
     # Sorted by value of x, and by y within: each repeated value is a run.
     keys = np.round(x / FINEST)
@@ -91,34 +102,34 @@ def conditional_bits(x: np.ndarray, y: np.ndarray, finest: tuple[float, float]) 
         same = sizes == m
         ranks = np.linspace(-SPAN, SPAN, m)
         Y = y[order][starts[runs[same], None] + np.arange(m)]
-        slopes[same], left[same] = lines(Y, functions(ranks, -ranks, finest[0]))
+        slopes[same], left[same] = lines(Y, functions(ranks, -ranks, resolutions[0]))
     means = np.add.reduceat(y[order], starts)[runs] / sizes
-    local = line_bits(slopes, left, means, sizes[:, None], finest[1])
+    local = line_bits(slopes, left, means, sizes[:, None], resolutions[1])
 
     # Runs in the order of what they save; the best number of them to code by themselves.
     variance = max(float(squares.mean()), 1e-300)
     shared = sizes / 2 * np.log2(2 * np.pi * variance) + totals[runs] / (2 * variance * np.log(2))
-    saved = (shared - sizes * np.log2(finest[1]))[:, None] - local
+    saved = (shared - sizes * np.log2(resolutions[1]))[:, None] - local
     k = np.arange(len(runs) + 1)
-    which = (gammaln(n) - gammaln(k + 1) - gammaln(n - k)) / np.log(2) + np.log2(k + 1)
+    which = choose_bits(n - 1, k) + np.log2(k + 1)
     least = np.inf
     for f in range(len(F)):
         chosen = np.argsort(-saved[:, f], kind="stable")
         points, gone, own = (
             np.concatenate([[0.0], np.cumsum(v[chosen])]) for v in (sizes, totals[runs], local[:, f])
         )
-        rest = rest_bits(np.maximum(squares.sum() - gone, 0.0), n - points, finest[1])
+        rest = rest_bits(np.maximum(squares.sum() - gone, 0.0), n - points, resolutions[1])
         least = min(least, float((rest + own + which).min()))
     return coefficients + least
 
 
-def code_length(x: np.ndarray, y: np.ndarray) -> float:
-    """Bits that x → y saves against y → x; −code_length(y, x).
+def bits_saved(x: np.ndarray, y: np.ndarray) -> float:
+    """By which x → y is shorter than y → x; −bits_saved(y, x).
 
     Scale, sign and place of x and y, and the order of the points, do not matter. A variable alone is coded by
     a uniform law at its resolution, its smallest step.
     """
-    a, b = (_unit(standardize(v)) for v in (x, y))
+    a, b = (unit(standardize(v)) for v in (x, y))
     steps = [np.diff(np.unique(np.round(v / FINEST))).min() * FINEST for v in (a, b)]
     s, t = (float(min(step, COARSEST)) for step in steps)
     forward = conditional_bits(a, b, (s, t)) - len(a) * np.log2(s)
@@ -128,9 +139,5 @@ def code_length(x: np.ndarray, y: np.ndarray) -> float:
 
 def code_evidence(x: np.ndarray, y: np.ndarray) -> float:
     """The signed root of bits saved per point, between −1 and 1: as that of any likelihood ratio."""
-    bits = code_length(x, y) / len(x)
+    bits = bits_saved(x, y) / len(x)
     return float(np.sign(bits) * np.sqrt(min(abs(bits), 1.0)))
-
-
-def _unit(v: np.ndarray) -> np.ndarray:
-    return (v - v.min()) / np.ptp(v)

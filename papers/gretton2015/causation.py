@@ -56,6 +56,8 @@ def shortened(data: CausalPairs, most: int | None, seed: int = 0) -> CausalPairs
 def from_other_sources(evidence: np.ndarray, data: CausalPairs) -> np.ndarray:
     """Logarithms of odds, (count,): of evidence (count, k) weighed by the pairs of other sources."""
     sources = np.array(data.sources)
+    if len(sources) != len(evidence) or len(np.unique(sources)) < 2:
+        raise ValueError(f"{len(evidence)} pairs need their sources, at least two, got {set(data.sources)}.")
     out = np.empty(len(evidence))
     for source in np.unique(sources):
         mine = sources == source
@@ -126,13 +128,13 @@ def run(out: Path, quick: bool = False, seed: int = 0) -> list[Row]:
     )
     figure, axes = new_figure()
     ax = axes[0, 0]
-    for (name, (decided, accuracy)), colour in zip(curves.items(), (RED, BLUE), strict=True):
-        ax.step(decided, accuracy, where="post", color=colour, label=f"Tübingen, {name}")
+    for (name, (decided, right)), colour in zip(curves.items(), (RED, BLUE), strict=True):
+        ax.step(decided, right, where="post", color=colour, label=f"Tübingen, {name}")
     ax.axhline(PUBLISHED, color=SOFT, linestyle="--", label="published, all 82 decided")
     ax.axhline(0.5, color=SOFT, linestyle=":", label="a coin")
     ax.set(
         xlabel="share decided, the surest first", ylabel="weighted accuracy", xlim=(0, 1), ylim=(0.4, 1.02)
     )
-    legend(ax, loc="lower left")
+    legend(ax, loc="lower right")
     save_figure(figure, out / "causation.png")
     return rows

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 from scipy.spatial import cKDTree
-from scipy.special import digamma, gammaln, ndtri
+from scipy.special import digamma, ndtri
 from scipy.stats import rankdata
 
 from muhat.datasets.causation import SIMULATED_DIGESTS, CausalPairs, simulated_pairs, tuebingen_pairs
 from muhat.learning.causation import MOST
-from muhat.learning.code_length import REPEATED, SPAN, coefficient_bits, rest_bits
+from muhat.learning.code_length import REPEATED, SPAN, choose_bits, coefficient_bits, rest_bits, unit
 from papers.gretton2015.causation import FIRST, accuracy, auc
 from papers.output import Row, save_table, show
 
@@ -33,17 +33,7 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(7)  # of the levels of quantile
 LEVELS = (NODES + 1) / 2
 
 
-def unit(v: np.ndarray) -> np.ndarray:
-    """In units of the range, from 0 to 1."""
-    return (v - v.min()) / np.ptp(v)
-
-
 # --- Code length [MV17] ---
-
-
-def choose_bits(n: int, k: int) -> float:
-    """``log₂ C(n, k)``."""
-    return float((gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)) / np.log(2)) if 0 < k <= n else 0.0
 
 
 def functions(x: np.ndarray, resolution: float) -> np.ndarray:
@@ -84,7 +74,7 @@ def bits_given(x: np.ndarray, y: np.ndarray, resolution: float) -> float:
     return float(total.min())
 
 
-def code_length(x: np.ndarray, y: np.ndarray) -> float:
+def published_code(x: np.ndarray, y: np.ndarray) -> float:
     """Bits that x → y saves; each variable alone costs its resolution, as in a uniform law."""
     a, b = unit(x), unit(y)
     finest = [min(0.01, float(np.diff(np.unique(v)).min())) for v in (a, b)]
@@ -175,7 +165,7 @@ def quantiles(x: np.ndarray, y: np.ndarray, seed: int = 0) -> float:
 
 
 RULES = {
-    "code length, as published": code_length,
+    "code length, as published": published_code,
     "location and scale": location_and_scale,
     "quantiles": quantiles,
 }

@@ -44,18 +44,27 @@ def test_json_is_what_the_library_says(data):
     frame, model = table(), mh.CauseEffect()
     found = record(data / "pair.csv", "--level", 0.6)
     x, y = frame["a[1]"].to_numpy(), frame["b"].to_numpy()
-    assert found["coefficient"] == pytest.approx(model.decision_function(x, y), rel=1e-2)
+    assert found["log_odds"] == pytest.approx(model.decision_function(x, y), rel=1e-2)
     assert found["probability"] == pytest.approx(model.predict_proba(x, y), abs=0.01)
     decided = model.decide(x, y, 0.6)
     assert found["cause"] == {1: "a[1]", -1: "b", 0: None}[decided]
     assert found["rows"] == 300
 
 
+def test_the_calibration_is_handed_on(data):
+    frame = table()
+    x, y = frame["a[1]"].to_numpy(), frame["b"].to_numpy()
+    for name in ("measured", "artificial"):
+        found = record(data / "pair.csv", "--calibration", name)
+        expected = mh.CauseEffect(calibration=name).predict_proba(x, y)
+        assert found["probability"] == pytest.approx(expected, abs=0.01)
+
+
 def test_exchanged_columns_give_the_same_cause(data):
     one = record(data / "three.csv", "--x", "a[1]", "--y", "b", "--level", 0.51)
     other = record(data / "three.csv", "--x", "b", "--y", "a[1]", "--level", 0.51)
     assert one["cause"] == other["cause"]
-    assert one["coefficient"] == pytest.approx(-other["coefficient"], rel=1e-3)
+    assert one["log_odds"] == pytest.approx(-other["log_odds"], rel=1e-3)
 
 
 def test_the_answer_in_words(data):
@@ -71,7 +80,7 @@ def test_the_report(data):
     assert invoke(data / "pair.csv", "--report", out).exit_code == 0
     document = check_report(out.read_text(encoding="utf-8"))
     assert len(document.all("img")) == 1
-    assert "causation coefficient" in document.text
+    assert "logarithm of the odds" in document.text
 
 
 BAD = {

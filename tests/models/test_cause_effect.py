@@ -81,6 +81,21 @@ def test_the_odds_are_the_weighed_evidence():
     model = mh.CauseEffect()
     model.predict(x, y)
     assert model.set_params(calibration="artificial").decision_function(x, y) == artificial
+    model.weights_[:] = 1.0  # its own: no other model has them
+    assert model.decision_function(x, y) == pytest.approx(model.evidence(x, y).sum())
+    assert mh.CauseEffect().decision_function(x, y) == measured
+
+
+def test_the_coarser_column_is_favoured_as_the_cause():
+    """A caveat in the documentation: an effect that was rounded passes for the cause, by measured weights."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (10, 500))
+    y = np.exp(-1.5 * x) + 0.3 * rng.standard_normal(x.shape)
+    coarse = np.round(4 * y / np.ptp(y))
+    plain, rounded = (list(np.stack([x, v], axis=2)) for v in (y, coarse))
+    assert (mh.CauseEffect().predict(plain) == 1).all()
+    assert (mh.CauseEffect().predict(rounded) == -1).mean() > 0.7
+    assert (mh.CauseEffect(calibration="artificial").predict(rounded) == 1).mean() > 0.7
 
 
 TEXTBOOK = {
@@ -181,12 +196,19 @@ def test_retrain_is_reproducible_and_better_than_chance():
 
 def test_save_and_load(tmp_path):
     x, y = pair()
-    for i, model in enumerate((mh.CauseEffect(), small(level=0.7).retrain(20))):
+    known = [np.stack(pair(100, i), axis=1) for i in range(12)]
+    models = (
+        mh.CauseEffect(calibration="artificial"),
+        small(level=0.7).retrain(20),
+        small().fit(known, np.ones(12)),
+    )
+    for i, model in enumerate(models):
         mh.save(model, tmp_path / f"{i}.muhat")
         loaded = mh.load(tmp_path / f"{i}.muhat")
         assert loaded.predict_proba(x, y) == model.predict_proba(x, y)
         assert loaded.get_params() == model.get_params()
         assert loaded.shipped_ == (i == 0)
+        assert loaded.calibration_ == ("artificial", "artificial", "given")[i]
 
 
 def test_clone_forgets_what_was_learned():
