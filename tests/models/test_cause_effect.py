@@ -149,7 +149,7 @@ def test_shipped_trees_know_held_out_artificial_pairs():
 
 @pytest.mark.slow
 def test_probability_is_calibrated_on_held_out_artificial_pairs():
-    p = mh.CauseEffect(calibration="artificial").predict_proba(artificial(2500, 123_456_789))
+    p = mh.CauseEffect(calibration="artificial").predict_proba(artificial(1200, 123_456_789))
     sure, right = np.maximum(p, 1 - p), p > 0.5
     for low, high in ((0.5, 0.7), (0.7, 0.9), (0.9, 0.98), (0.98, 1.0)):
         inside = (sure >= low) & (sure < high) if high < 1 else sure >= low
@@ -160,7 +160,7 @@ def test_probability_is_calibrated_on_held_out_artificial_pairs():
 
 def test_decide_abstains_below_the_level():
     model = mh.CauseEffect()
-    pairs = artificial(30, 5)
+    pairs = artificial(8, 5)
     p = model.predict_proba(pairs)
     for level in (0.5, 0.6, 0.9, 0.99):
         expected = np.where(p >= level, 1, np.where(1 - p >= level, -1, 0))
