@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -24,6 +24,18 @@ def at_least_one(text: str) -> int:
 
 # An option for :func:`run_experiments`.
 SEEDS = {"type": at_least_one, "help": "how many data sets, where there are several"}
+
+
+def run_script(
+    name: str, about: str | None, run: Callable[[Path], Any], arguments: Sequence[str] | None = None
+) -> None:
+    """Parse the command line of a script beside the experiments, ``paper.script``, and run it."""
+    parser = argparse.ArgumentParser(prog=f"python -m papers.{name}", description=about)
+    default = Path("out") / name.partition(".")[0]
+    parser.add_argument("--out", type=Path, default=default, help="folder of the results")
+    chosen = parser.parse_args(arguments)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    run(chosen.out)
 
 
 def run_experiments(

@@ -16,7 +16,7 @@ from scipy.special import expit
 import muhat as mh
 from muhat.datasets.causation import SIMULATED_DIGESTS, CausalPairs, simulated_pairs, tuebingen_pairs
 from muhat.learning.causation import weigh
-from muhat.models.cause_effect import CALIBRATIONS
+from muhat.models.cause_effect import shipped
 from muhat.report.plots import BLUE, RED, SOFT, new_figure
 from papers.output import Row, legend, save_figure, save_table, show
 
@@ -100,9 +100,8 @@ def run(out: Path, quick: bool = False, seed: int = 0) -> list[Row]:
         curves[name] = decision_rate((odds * real.labels)[chosen], real.weights[chosen])
     for group in SIMULATED_DIGESTS:
         simulated = shortened(simulated_pairs(group), most)
-        for calibration in CALIBRATIONS:
-            model = mh.CauseEffect(calibration=calibration)
-            rows.append(scored(group, calibration, model.decision_function(simulated.pairs), simulated))
+        seen = mh.CauseEffect().evidence(simulated.pairs)
+        rows += [scored(group, name, seen @ weights, simulated) for name, weights in shipped()[1].items()]
     show("Direction of cause-effect pairs", rows)
     save_table(rows, out / "causation.csv")
     save_table(

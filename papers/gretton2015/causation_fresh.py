@@ -8,9 +8,7 @@ otherwise.
 
 from __future__ import annotations
 
-import argparse
 import csv
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +16,8 @@ from scipy.special import expit
 
 import muhat as mh
 from muhat.datasets.causation import CausalPairs
+from muhat.models.cause_effect import shipped
+from papers.command import run_script
 from papers.gretton2015.causation import accuracy
 from papers.gretton2015.causation_rivals import RULES
 from papers.output import Row, save_table, show
@@ -51,8 +51,7 @@ def run(out: Path) -> list[Row]:
     values = [[len(np.unique(v)) for v in p.T] for p in data.pairs]
     few = np.array([a < FEW for a, _ in values])
     ways = {
-        "both, measured": mh.CauseEffect().decision_function(data.pairs),
-        "both, artificial": mh.CauseEffect(calibration="artificial").decision_function(data.pairs),
+        **{f"both, {name}": evidence @ weights for name, weights in shipped()[1].items()},
         "trees alone": evidence[:, 0],
         "code length alone": evidence[:, 1],
         "fewer values": np.array([np.log(b / a) for a, b in values]),
@@ -82,13 +81,5 @@ def run(out: Path) -> list[Row]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m papers.gretton2015.causation_fresh", description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out") / "gretton2015")
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    run(options.out)
-
-
 if __name__ == "__main__":
-    main()
+    run_script("gretton2015.causation_fresh", __doc__, run)

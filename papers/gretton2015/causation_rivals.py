@@ -13,8 +13,6 @@ Each score is positive where it speaks for x → y:
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +23,7 @@ from scipy.stats import rankdata
 from muhat.datasets.causation import SIMULATED_DIGESTS, CausalPairs, simulated_pairs, tuebingen_pairs
 from muhat.learning.causation import MOST
 from muhat.learning.code_length import REPEATED, SPAN, choose_bits, coefficient_bits, rest_bits, unit
+from papers.command import run_script
 from papers.gretton2015.causation import FIRST, accuracy, auc
 from papers.output import Row, save_table, show
 
@@ -198,15 +197,5 @@ def run(out: Path) -> list[Row]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        prog="python -m papers.gretton2015.causation_rivals", description=__doc__
-    )
-    parser.add_argument("--out", type=Path, default=Path("out") / "gretton2015")
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    run(options.out)
-
-
 if __name__ == "__main__":
-    main()
+    run_script("gretton2015.causation_rivals", __doc__, run)

@@ -7,8 +7,6 @@ themselves; each pair is decided by weights learned from the pairs of all other 
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +15,7 @@ import muhat as mh
 from muhat.datasets.causation import tuebingen_pairs
 from muhat.learning.causal_pairs import standardize
 from muhat.learning.causation import MOST, Smoother, direction_features, entropy
+from papers.command import run_script
 from papers.gretton2015.causation import FIRST, accuracy, from_other_sources
 from papers.output import Row, save_table, show
 
@@ -59,14 +58,5 @@ def run(out: Path, seed: int = 0) -> list[Row]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    prog = "python -m papers.gretton2015.causation_stacked"
-    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("out") / "gretton2015")
-    options = parser.parse_args(arguments)
-    options.out.mkdir(parents=True, exist_ok=True)
-    run(options.out)
-
-
 if __name__ == "__main__":
-    main()
+    run_script("gretton2015.causation_stacked", __doc__, run)

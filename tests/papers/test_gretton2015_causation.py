@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 import muhat as mh
 from muhat.datasets.causation import SIMULATED, TUEBINGEN, CausalPairs, tuebingen_pairs
 from muhat.learning.causation import weigh
+from papers.command import run_script
 from papers.gretton2015 import causation_rivals as rivals
 from papers.gretton2015.causation import FIRST, auc, decision_rate, from_other_sources, run, scored, shortened
 from papers.gretton2015.causation_fresh import LIST
@@ -134,6 +135,18 @@ def test_conditional_quantiles_by_brute_force():
         weights = np.exp(-((a[i] - a) ** 2) / 0.5) * (np.arange(30) != i)
         for level, q in zip(rivals.LEVELS, found[:, i], strict=True):
             assert weights[b <= q].sum() >= level * weights.sum() > weights[b < q].sum()
+
+
+def test_scripts_take_a_folder_for_their_results(tmp_path, capsys):
+    seen = []
+    run_script(
+        "gretton2015.causation_rivals", "What it does.", seen.append, ["--out", str(tmp_path / "a" / "b")]
+    )
+    assert seen == [tmp_path / "a" / "b"]
+    assert seen[0].is_dir()
+    with pytest.raises(SystemExit):
+        run_script("gretton2015.causation_rivals", "What it does.", seen.append, ["--help"])
+    assert "python -m papers.gretton2015.causation_rivals" in capsys.readouterr().out
 
 
 def test_the_list_of_fresh_pairs():
