@@ -59,7 +59,7 @@ def test_errors_are_against_the_truth():
     assert ratio < 0.4  # the ratio itself has a standard deviation of about 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_a_contest_times_all_and_keeps_their_answers():
     ours, theirs = contest("ridge", 60, 1)
     assert (ours.name, theirs.name) == ("ours", "scikit-learn KernelRidge")

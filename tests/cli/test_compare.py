@@ -237,7 +237,7 @@ def test_files_of_the_same_name_are_told_apart(files):
     assert record["files"] == [str(files / "one.csv"), str(files / "sub" / "one.csv")]
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_an_interruption_ends_with_130_and_writes_nothing(tmp_path):
     rng = np.random.default_rng(0)
     for name in ("one.csv", "two.csv"):

@@ -48,6 +48,7 @@ def _start(folder, pause):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.statistics
 def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path):
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "Y.npy", Y)
@@ -90,7 +91,7 @@ class Doomed:
         return np.cos(A @ np.arange(1.0, 11.0).reshape(2, 5) + np.arange(5))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.filterwarnings("ignore")  # of a cluster that loses a worker, and says so
 def test_a_worker_dies_and_the_answer_is_the_same(tmp_path, monkeypatch):
     """Separate processes; one is killed in the middle of the pass over the sums."""

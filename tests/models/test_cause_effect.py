@@ -105,7 +105,7 @@ TEXTBOOK = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("name", TEXTBOOK)
 @pytest.mark.parametrize("law", ["uniform", "standard_normal"])
 def test_textbook_mechanisms_with_additive_noise(name, law):
@@ -147,7 +147,7 @@ def test_shipped_trees_know_held_out_artificial_pairs():
     assert np.mean(p > 0.5) > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_probability_is_calibrated_on_held_out_artificial_pairs():
     p = mh.CauseEffect(calibration="artificial").predict_proba(artificial(1200, 123_456_789))
     sure, right = np.maximum(p, 1 - p), p > 0.5

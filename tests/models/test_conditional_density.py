@@ -155,7 +155,7 @@ class TestQuantiles:
 
 
 class TestCalibration:
-    @pytest.mark.slow
+    @pytest.mark.statistics
     @pytest.mark.parametrize("kind", ["heteroscedastic", "bimodal", "skewed"])
     def test_conformal_intervals_cover_on_200_sets(self, kind):
         hits = []

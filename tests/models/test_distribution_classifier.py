@@ -40,7 +40,7 @@ def test_shapes_are_told_apart_where_moments_are_equal(representation, tmp_path)
     assert_allclose(mh.load(tmp_path / "model").predict_proba(bags[:9]), P[:9], rtol=1e-10)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_probabilities_are_calibrated():
     model = mh.DistributionClassifier(representation=TWO_STAGE, random_state=0)
     model.fit(*data(300, 0, 15, classes=2))  # few points: classes that overlap

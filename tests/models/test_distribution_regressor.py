@@ -177,7 +177,7 @@ def test_smaller_bags_are_less_sure():
     assert np.all(np.diff(stds) < 0), stds
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize(
     "representation", [mh.Exact(), (mh.Fourier(200), mh.Fourier(300))], ids=["exact", "two"]
 )

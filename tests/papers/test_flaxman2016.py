@@ -88,7 +88,7 @@ def test_figure_4_without_its_table_says_so(monkeypatch, tmp_path, capsys):
     assert list((tmp_path / "new").iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_everything_runs_in_its_quick_form(tmp_path, capsys):
     assert figures.main(["--quick", "--out", str(tmp_path)]) == 0
     errors = pl.read_csv(tmp_path / "figure2_errors.csv")

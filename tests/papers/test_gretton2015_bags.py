@@ -6,7 +6,7 @@ from papers.gretton2015.bags import TASKS, compare
 from papers.gretton2015.rate import SIZES, error
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("task", TASKS)
 def test_errors_are_below_those_of_boosting(task):
     found = compare(task, 300, 100, 0)

@@ -284,7 +284,7 @@ def test_runs_that_are_there_are_not_repeated(tmp_path, monkeypatch):
     assert pl.read_csv(tmp_path / "camera_runs.csv").equals(both)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_everything_runs_in_its_quick_form(tmp_path, capsys):
     assert papers.main(["--quick", "--experiment", "camera", "--out", str(tmp_path)]) == 0
     rows = pl.read_csv(tmp_path / "camera.csv")

@@ -70,7 +70,7 @@ def needs_the_pairs():
         pytest.skip(f"no {TUEBINGEN} and {SIMULATED} in MUHAT_DATA")
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_measured_pairs_by_weights_of_other_sources():
     """The published figure is met by trees and code length together."""
     needs_the_pairs()
@@ -89,7 +89,7 @@ def test_measured_pairs_by_weights_of_other_sources():
     assert loss(odds) < loss(mh.CauseEffect(calibration="artificial").decision_function(data.pairs))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_experiment_leaves_its_files(tmp_path):
     needs_the_pairs()
     rows = run(tmp_path, quick=True)

@@ -16,7 +16,7 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_batch_is_better_than_published_and_than_forests(tmp_path):
     main(["--quick", "--experiment", "batch", "--out", str(tmp_path)])
     found = {row["method"]: row for row in rows(tmp_path / "messages_batch.csv")}
@@ -27,7 +27,7 @@ def test_batch_is_better_than_published_and_than_forests(tmp_path):
     assert (tmp_path / "messages_batch.png").stat().st_size > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_later_problems_need_few_calls(tmp_path):
     main(["--quick", "--experiment", "toy", "--out", str(tmp_path)])
     first, *later = rows(tmp_path / "messages_toy.csv")
@@ -37,7 +37,7 @@ def test_later_problems_need_few_calls(tmp_path):
         assert abs(float(row["error"]) - float(row["error, exact"])) < 0.01
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.skipif(not DATA.is_file(), reason="needs ep_binary_classification.npz in the folder MUHAT_DATA")
 def test_real_problems_have_the_oracles_error(tmp_path):
     main(["--quick", "--experiment", "uci", "--out", str(tmp_path)])

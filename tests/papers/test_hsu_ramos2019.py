@@ -50,7 +50,7 @@ def test_baselines_are_right_where_x_and_y_are_the_same():
     np.testing.assert_allclose(cascade(task, x), np.sin(x), atol=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_figure_3_runs(tmp_path):
     assert experiments.main(["--quick", "--figure", "3", "--seeds", "1", "--out", str(tmp_path)]) == 0
     rows = pl.read_csv(tmp_path / "figure3_seeds.csv")
@@ -60,7 +60,7 @@ def test_figure_3_runs(tmp_path):
     assert (tmp_path / "figure3.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_figure_4_runs(tmp_path):
     assert experiments.main(["--quick", "--figure", "4", "--out", str(tmp_path)]) == 0
     rows = pl.read_csv(tmp_path / "figure4_seeds.csv")

@@ -100,7 +100,7 @@ def test_whole_weeks_are_left_out():
     assert found["mean"][0] == pytest.approx(test["week"].unique().mean())
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("experiment", experiments.EXPERIMENTS)
 def test_the_quick_form_leaves_tables_and_a_picture(experiment, tmp_path, capsys):
     if not there(experiment):

@@ -47,7 +47,7 @@ def test_filters_that_know_the_model_beat_the_observation_and_the_window_nothing
     assert errors["EKF"] == pytest.approx(errors["particles"], rel=0.1)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.parametrize("figure", ["1", "2"])
 def test_the_quick_form_leaves_tables_and_a_picture(figure, tmp_path, capsys):
     assert experiments.main(["--quick", "--figure", figure, "--out", str(tmp_path)]) == 0

@@ -70,7 +70,7 @@ def test_positions_tell_nearly_all_of_a_heart():
     assert 0.003 < squared(floor, video.Z) < squared(video.seen, video.Z) < 0.012
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_lstm_remembers():
     # The state is the mean of the last three inputs, which a single one does not tell.
     rng = np.random.default_rng(0)
@@ -104,7 +104,7 @@ def test_summary_pairs_runs_by_seed():
 
 
 @needs_sprites
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_quick_form_runs(tmp_path, capsys):
     figure5_6.run(tmp_path, quick=True)
     for name in ("figure5_6", "figure3_4"):

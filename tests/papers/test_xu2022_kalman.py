@@ -56,7 +56,7 @@ def test_summary_pairs_the_runs():
     assert_allclose([row["excess %"], row["se of that"], row["runs"]], [20, 10 / np.sqrt(2), 2])
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_runs(tmp_path):
     kalman.run(tmp_path, quick=True)
     assert {path.name for path in tmp_path.iterdir()} == {"kalman.csv", "kalman_runs.csv", "kalman.png"}

@@ -62,7 +62,7 @@ def plane(m, seed=0):
     return theta, theta + rng.standard_normal((m, 2))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_right_posteriors_fail_as_often_as_the_level_says():
     one = [check_calibration(Exact(seed=k), *data(100, k), n=60) for k in range(100)]
     two = [check_calibration(Plane(seed=k), *plane(100, k), n=60) for k in range(100)]

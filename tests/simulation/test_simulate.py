@@ -314,7 +314,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL, which this system has not")
 def test_a_killed_process_loses_nothing_but_what_was_running(tmp_path):
     path, script = tmp_path / "sims", tmp_path / "run.py"
@@ -422,7 +422,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals to a group of processes")
 @pytest.mark.parametrize("end", ["interrupt", "die"])
 def test_parallel_runs_end_in_order_and_keep_what_they_have(tmp_path, end):

@@ -6,6 +6,8 @@ from scipy.stats import gaussian_kde, norm
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 GRID = np.linspace(-8, 10, 3601)[:, None]
 STEP = 0.005
 

@@ -7,7 +7,7 @@ import muhat as mh
 from benchmarks.discovery import nonlinear
 from muhat.testing.graph import cpdag_of, shd
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.statistics
 
 
 def test_kernel_tests_recover_nonlinear_graphs_that_partial_correlation_misses():

@@ -17,7 +17,7 @@ BAND = (0.033, 0.069)
 # (1 + permutations) · 0.05 is whole, so that a permutation test has exactly this level.
 PERMUTATIONS, FEW = 99, 39
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.statistics
 
 
 def draw(rng, kind, n=ROWS):

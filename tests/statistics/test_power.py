@@ -1,4 +1,4 @@
-"""What the tests see: power curves, printed (``pytest -m slow -s``), and the claims made of the default."""
+"""What the tests see: power curves (``pytest -m statistics -s`` prints them), and the claims of the default."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import muhat as mh
 from muhat.datasets import gaussian_grid
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.statistics
 
 LEVEL, PERMUTATIONS = 0.05, 39
 

@@ -7,6 +7,8 @@ import pytest
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 # Z ~ N(0, 1.5²) in the pairs, X = Z + N(0, .5²); prior N(.7, .5²): E[Z | x] = .35 + x/2.
 QUERY = np.linspace(-0.3, 1.7, 21)[:, None]
 MEAN = 0.35 + QUERY / 2
@@ -27,7 +29,6 @@ def error(rule, n, prior=True, runs=4, **arguments):
     return np.sqrt(np.mean(squares))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["importance", "kbr_a", "kbr_b"])
 def test_posterior_means_approach_the_closed_form(rule):
     errors = [error(rule, n) for n in (50, 200, 800)]
@@ -37,13 +38,11 @@ def test_posterior_means_approach_the_closed_form(rule):
     assert error("importance", 200, prior=False) > 3 * errors[1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["importance", "kbr_a", "kbr_b"])
 def test_and_so_do_those_in_features(rule):
     assert error(rule, 800, runs=2, representation=mh.Nystrom(100)) < 0.08
 
 
-@pytest.mark.slow
 def test_posterior_quantiles_approach_the_closed_form():
     """The posterior is N(.35 + x/2, 1/8)."""
     X, Z, P = draw(1000, 0)
@@ -52,7 +51,6 @@ def test_posterior_quantiles_approach_the_closed_form():
     assert abs(np.median(spread) / (2 * 0.9945 * np.sqrt(1 / 8)) - 1) < 0.2
 
 
-@pytest.mark.slow
 def test_deconditional_departs_under_noise_and_not_without():
     """X = Z + 0.5 ε, standard normal prior: E[Z | x = 1] = .80, the rule says .94–1.06; X = sinh Z: exact."""
     rng = np.random.default_rng(0)
@@ -74,7 +72,6 @@ def test_deconditional_departs_under_noise_and_not_without():
     assert abs(np.mean(means) - 0.8) < 0.06
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kulsif", "ulsif", "rulsif"])
 def test_density_ratios_converge(method):
     grid = np.linspace(-0.5, 1.9, 30)[:, None]

@@ -7,6 +7,8 @@ from scipy.stats import norm
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 
 def draw(n, seed):
     """Y | x ~ N(sin 2x, (.1 + .2 |x|)²)."""
@@ -75,7 +77,6 @@ def test_chain_rule_gives_joint_moments():
     assert_allclose(joint.expect(lambda z: z[:, 0] * z[:, 1]), np.mean(x * y), atol=0.02)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_automatic_choice_is_near_the_best_on_new_data(seed):
     x, y = draw(300, seed)

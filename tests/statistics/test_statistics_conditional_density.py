@@ -6,6 +6,8 @@ from scipy.stats import norm
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 
 def blobs(n, k, rng):
     """x uniform; y has noise of 0.4 in k columns, two modes in the first and a mean sin 2x in the last."""
@@ -39,7 +41,6 @@ def l1(n, k, seed):
     return float(np.mean([np.abs(p[i] - truth(x[0], mesh)).sum() * cell for i, x in enumerate(at)]))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("k", "sizes", "last"), [(1, (100, 1600), 0.12), (2, (200, 2000), 0.25), (3, (300, 1800), 0.42)]
 )
@@ -53,7 +54,6 @@ def test_errors_fall_with_the_rows(k, sizes, last, capsys):
     assert errors[1] < last
 
 
-@pytest.mark.slow
 def test_donut():
     """Nothing set by hand: at most .20 on average over seeds, as a mixture density network reaches .18."""
     tilt, sd = 0.3, 0.2

@@ -7,6 +7,8 @@ from scipy.stats import gaussian_kde, multivariate_normal, norm
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 SIZES = (200, 2000, 20_000)
 # The embedding's own kernel does not enter: the reconstruction chooses a finer one.
 KERNEL = mh.Gaussian(1.0)
@@ -49,7 +51,7 @@ class TwoDimensions:
         return np.where(first, [-1.5, 0.0] + 0.5 * z, [1.5, 0.5] + z @ cls.tilt.T)
 
 
-@pytest.mark.parametrize("truth", [OneDimension, pytest.param(TwoDimensions, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("truth", [OneDimension, TwoDimensions])
 def test_mixture(truth):
     error, mass = [], []
     for n in SIZES:

@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 MEAN, COV = np.array([0.3, -0.2]), np.array([[0.5, 0.2], [0.2, 0.8]])
 
 
@@ -149,7 +151,6 @@ class TestHerding:
         assert slope(self.sizes, herded) < -0.75
         assert_allclose(slope(self.sizes, drawn), -0.5, atol=0.1)
 
-    @pytest.mark.slow
     def test_ascent_from_few_starts_keeps_the_rate(self):
         X = draw(300, 0, np.zeros(2), np.eye(2))
         mu = mh.embed(X, mh.Gaussian(1.0))

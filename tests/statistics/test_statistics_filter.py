@@ -8,6 +8,8 @@ from scipy.linalg import solve_discrete_lyapunov
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 A = 0.95 * np.array([[np.cos(0.4), -np.sin(0.4)], [np.sin(0.4), np.cos(0.4)]])
 Q, R = 0.3**2 * np.eye(2), 0.4**2 * np.eye(2)
 P0 = solve_discrete_lyapunov(A, Q)
@@ -62,7 +64,6 @@ def given():
     )
 
 
-@pytest.mark.slow
 def test_error_approaches_the_kalman_filter():
     excess = []
     for n, seeds in ((60, range(3)), (200, range(3)), (1000, range(1))):
@@ -73,7 +74,6 @@ def test_error_approaches_the_kalman_filter():
     assert error(TEST, TRUTH) / KALMAN > 1.8  # what the observations alone would give
 
 
-@pytest.mark.slow
 def test_looking_back_from_the_future_helps():
     model = given()
     smoothed = error(model.smooth(TEST).mean(), TRUTH)
@@ -81,7 +81,6 @@ def test_looking_back_from_the_future_helps():
     assert smoothed < 0.95 * error(model.filter(TEST).mean(), TRUTH)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["kbr_b", "kbr_a"])
 def test_the_original_rules_learn_too(rule):
     few, many = (error(fitted(n, rule, landmarks=80).filter(TEST).mean(), TRUTH) / KALMAN for n in (60, 600))
@@ -89,7 +88,6 @@ def test_the_original_rules_learn_too(rule):
     assert many < 1.8
 
 
-@pytest.mark.slow
 def test_forecasts_approach_those_of_the_system():
     """E[z_{t+h} | x_{1:t}] = Aʰ E[z_t | x_{1:t}]."""
     model = given()
@@ -103,7 +101,6 @@ def test_forecasts_approach_those_of_the_system():
     assert np.mean(theirs) < 0.8 * np.trace(P0)
 
 
-@pytest.mark.slow
 def test_missing_observations_cost_what_they_must():
     """With every second observation missing the error rises about as much as the Kalman filter's."""
     model = given()

@@ -6,6 +6,8 @@ from scipy import stats
 
 import muhat as mh
 
+pytestmark = pytest.mark.statistics
+
 
 def exponential_gamma(n, rng):
     theta = rng.gamma(2, 2, (n, 1))
@@ -18,7 +20,6 @@ def wasserstein(mu, x):
     return np.abs(mu.quantile(levels)[:, 0] - exact.ppf(levels)).mean() / exact.std()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("n", "most"), [(100, 0.30), (1000, 0.15), (2000, 0.10)])
 def test_error_on_exponential_gamma(n, most):
     ours, plain = [], []
@@ -34,7 +35,6 @@ def test_error_on_exponential_gamma(n, most):
     assert np.mean(ours) < np.mean(plain)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["adjusted", "surrogate"])
 def test_posteriors_are_calibrated(method):
     # The rank of the true θ in its posterior is uniform over simulations from the prior.
@@ -47,7 +47,6 @@ def test_posteriors_are_calibrated(method):
     assert stats.kstest(ranks, "uniform").pvalue > 0.01
 
 
-@pytest.mark.slow
 def test_two_modes_and_a_crescent():
     # Two moons [LBG21]: the observation (0, 0) has two crescents, mirror images of each other.
     rng = np.random.default_rng(0)

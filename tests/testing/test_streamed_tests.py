@@ -433,7 +433,7 @@ class TestRefused:
             test(mh.open_rows(np.ones((50, 2))), np.ones((50, 2)))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 class TestStatistics:
     """Where there is nothing to find, 5% are rejected; where there is, as many as in memory."""
 
