@@ -36,6 +36,7 @@ def test_every_workload_has_ours_and_a_title(workload: str):
     assert "ours" in WORKLOADS[workload].contestants(100)
 
 
+@pytest.mark.slow
 def test_the_jobs_load_nothing_that_first_calls_should_load():
     code = "import sys, benchmarks.peers.workloads; print([m for m in ('jax', 'torch') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)

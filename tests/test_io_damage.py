@@ -50,6 +50,7 @@ class TestDamage:
             survived += loads_or_says_so(path)
         assert survived < 200  # the zip's own checksums see nearly all but a few unused bytes
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_bytes_flipped_inside_valid_checksums(self, content, tmp_path):
         # The manifest is damaged and packed again, so that only our own reader can notice.
@@ -67,6 +68,7 @@ class TestDamage:
                     archive.writestr(name, bytes(data))
             loads_or_says_so(path)
 
+    @pytest.mark.slow
     @pytest.mark.filterwarnings("ignore")
     def test_values_of_the_wrong_type_anywhere_in_the_manifest(self, content, tmp_path):
         path = tmp_path / "file"

@@ -65,6 +65,7 @@ def test_the_terminal_and_the_report_say_the_same():
     assert all(number in terminal for number in numbers)
 
 
+@pytest.mark.slow
 def test_the_seed_decides():
     first, again, other = (run_chapter(CHAPTERS["ch10_embedding"], seed) for seed in (0, 0, 1))
     assert first == again

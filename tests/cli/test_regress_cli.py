@@ -48,6 +48,7 @@ def invoke(*args):
     return CliRunner().invoke(app, ["regress", *map(str, args)])
 
 
+@pytest.mark.slow
 def test_new_groups_get_the_predictions_of_the_model(files):
     out = files / "out.csv"
     chosen = ["--group", "who", "--target", "spread", "--columns", "x", "--at", files / "new.csv"]
@@ -71,6 +72,7 @@ def test_new_groups_get_the_predictions_of_the_model(files):
     check_report((files / "report.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_text_is_a_class_and_the_table_shows_groups_left_out(files):
     result = invoke(files / "bags.csv", "--group", "who", "--target", "kind", "--drop", "spread")
     assert result.exit_code == 0, result.output

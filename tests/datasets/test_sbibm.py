@@ -48,6 +48,7 @@ def test_exponential_gamma_has_its_posterior():
     assert stats.kstest(near, exact.cdf).pvalue > 0.001
 
 
+@pytest.mark.slow
 def test_lotka_volterra_solves_its_equations():
     theta = datasets.simulator("lotka_volterra").prior(30, 0)
     path = lotka_volterra_path(theta)

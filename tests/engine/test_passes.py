@@ -168,6 +168,7 @@ class TestKeptMemory:
         np.testing.assert_allclose(add_up[0], [5, 5])
         assert told[:2] == self.KEEP
 
+    @pytest.mark.slow
     def test_glibc_takes_these_numbers(self):
         if on_dask._mallopt() is None:
             pytest.skip("needs glibc")

@@ -51,6 +51,7 @@ def test_embedding(form, tmp_path, representation):
     close(mu.quantile([0.1, 0.5, 0.9]), nu.quantile([0.1, 0.5, 0.9]), 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_conditional_mean(form, tmp_path, representation):
     model = mh.ConditionalMean(representation=representation)
@@ -68,6 +69,7 @@ def test_conditional_mean(form, tmp_path, representation):
     close(here.expect(np.cos, AT), there.expect(np.cos, AT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beside", ["frame", "series"])
 def test_a_table_in_memory_beside_a_stream(beside):
     table = pd.DataFrame({"y": Y})
@@ -263,6 +265,7 @@ class TestPartialFit:
         with pytest.raises(ValueError, match="3 rows but Z has 2"):
             parts.partial_fit(X[:3], Z[:2])
 
+    @pytest.mark.slow
     def test_after_a_fit_in_memory(self):
         model = mh.ConditionalMean(representation=mh.Nystrom(20), reg=1e-4)
         found = model.fit(X[:300], Y[:300]).partial_fit(X[300:], Y[300:])
@@ -377,6 +380,7 @@ def test_bayes_rule_saved_and_loaded(rule, tmp_path):
         close(again.posterior(AT, prior).cov(), found.cov(), 1e-12)
 
 
+@pytest.mark.slow
 def test_bayes_rule_that_is_loaded_chooses_no_more(tmp_path):
     model = mh.KernelBayes(representation=mh.Nystrom(20)).fit(open_rows(X), open_rows(Y))
     mh.save(model, tmp_path / "b.mh")

@@ -88,6 +88,7 @@ REPRESENTATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["dask", "parquet"])
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
 @pytest.mark.parametrize("weights", [None, "w"], ids=["even", "weights"])
@@ -120,6 +121,7 @@ def test_kernel_on_bags_as_they_are(tmp_path):
         close(a, b)
 
 
+@pytest.mark.slow
 def test_classification(tmp_path):
     y = mh.Bags.targets(TABLE, "g", "c")
     assert (y == mh.Bags.targets(dd.from_pandas(TABLE, npartitions=3), "g", "c")).all()
@@ -139,6 +141,7 @@ def small(monkeypatch):
     monkeypatch.setattr(_streamed_bags, "PASS_ELEMENTS", 60 * 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["dask", "parquet"])
 @pytest.mark.parametrize("block", [1 << 22, 900], ids=["", "small blocks"])
 def test_more_than_the_sample(small, form, block, tmp_path, monkeypatch):
@@ -157,6 +160,7 @@ def test_more_than_the_sample(small, form, block, tmp_path, monkeypatch):
     close(here.predict(in_memory(form, NEW)), there.predict(streamed(form, NEW, tmp_path)))
 
 
+@pytest.mark.slow
 def test_more_bags_later(tmp_path):
     table = TABLE[TABLE["k"] < 20]
     y, new = mh.Bags.targets(table, "g", "y"), mh.Bags.targets(NEW, "g", "y")

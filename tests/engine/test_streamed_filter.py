@@ -76,6 +76,7 @@ def same_tracks(here, there, initial=None):
     same_steps(*(m.reset().update(SEEN[0], initial) for m in (here, there)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("rule", RULES)
 def test_same_answers(form, tmp_path, rule):
@@ -147,6 +148,7 @@ class TestChoices:
         monkeypatch.setattr(kernel_bayes_filter, "stretch_indices", lambda n: pick(n, 160))
         monkeypatch.setattr(kernel_bayes_filter, "sample_stretches", lambda s: read(s, 160))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("rule", ["importance", "kbr_b"])
     def test_of_more_rows_than_the_sample(self, rule, monkeypatch):
         monkeypatch.setattr("muhat.learning.filtering.EVALUATIONS", 5)

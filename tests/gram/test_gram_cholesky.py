@@ -141,6 +141,7 @@ def test_under_jit_a_failure_is_nan() -> None:
         assert np.isnan(jax.jit(lambda a: cholesky(a, "A", "help").logdet())(A))
 
 
+@pytest.mark.slow
 def test_single_precision(xp) -> None:
     X = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
     K = xp.asarray(mh.Gaussian(1.0)(X))  # numerically of low rank
@@ -162,6 +163,7 @@ def test_the_search_compiles_once_for_every_shape() -> None:
         assert _jax_jitter()._cache_size() == before
 
 
+@pytest.mark.slow
 def test_gradient_through_a_jittered_factor() -> None:
     with jax.enable_x64(True):
         U = np.random.default_rng(0).normal(size=(5, 2))

@@ -96,6 +96,7 @@ def test_the_same_solve_twice_is_the_same() -> None:
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 def test_estimates_beyond_the_dense_size(monkeypatch: pytest.MonkeyPatch, weights: np.ndarray | None) -> None:
     A = system(0.05, weights)
@@ -120,6 +121,7 @@ def test_estimates_beyond_the_dense_size(monkeypatch: pytest.MonkeyPatch, weight
     np.testing.assert_array_equal(diagonal, ridge.inverse_diag())  # a fixed seed
 
 
+@pytest.mark.slow
 def test_more_probes_are_better(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("muhat.gram.iterative.SMALL", 10)
     ridge = BlockedGram(KERNEL, X[:100], rank=10, tolerance=1e-10).ridge(0.05)
@@ -147,6 +149,7 @@ def test_lanczos_is_exact_when_the_preconditioner_is(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(ridge.inverse_diag(), np.diagonal(np.linalg.inv(A)), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 8])
 @pytest.mark.parametrize("d", [2, 40])
 def test_products_hold_about_one_block(columns: int, d: int) -> None:
@@ -165,6 +168,7 @@ def test_products_hold_about_one_block(columns: int, d: int) -> None:
     assert peak < 0.15 * 8 * n * n
 
 
+@pytest.mark.slow
 def test_a_solve_holds_no_matrix() -> None:
     n, rank = 2500, 40
     points = np.random.default_rng(0).normal(size=(n, 2))

@@ -58,12 +58,14 @@ def check(reading, tolerance: float = 1e-10) -> None:
         assert gradient[i] == pytest.approx(numeric, rel=5e-7, abs=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dense", "nystrom", "fourier", "features"])
 def test_values_and_gradients(name: str) -> None:
     # Without and with weights, in one compilation.
     check(lambda theta, xp: xp.concatenate([readings(name, theta, xp, w) for w in (False, True)]))
 
 
+@pytest.mark.slow
 def test_values_and_gradients_of_kronecker() -> None:
     check(lambda theta, xp: readings("kronecker", theta, xp, False))
 
@@ -74,6 +76,7 @@ def test_values_and_gradients_of_iterative_ridges(name: str, weighted: bool) -> 
     check(lambda theta, xp: readings(name, theta, xp, weighted), 1e-8)
 
 
+@pytest.mark.slow
 def test_values_and_gradients_of_a_blocked_solve() -> None:
     def reading(theta, xp):
         ridge = GRAMS["blocked"](theta[0], xp).ridge(theta[1], theta[2] * xp.asarray(WEIGHTS))
@@ -95,6 +98,7 @@ def test_without_compilation_the_same_comes_out(name: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_numpy_gram_with_a_traced_ridge() -> None:
     # The regulariser alone is learned: everything else stays in NumPy.
     for name in ("dense", "nystrom"):
@@ -104,6 +108,7 @@ def test_numpy_gram_with_a_traced_ridge() -> None:
         assert gradient == pytest.approx(numeric, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jacobian", [jax.jacrev, pytest.param(jax.jacfwd, marks=pytest.mark.slow)])
 def test_kronecker_gradients_with_equal_eigenvalues(jacobian) -> None:
     # Eigenvectors of a repeated eigenvalue have no derivative; solves and determinants do.
@@ -133,6 +138,7 @@ def test_kronecker_gradients_with_tiny_eigenvalues() -> None:
     np.testing.assert_allclose(gradient, numeric, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_products_in_blocks_and_their_gradients() -> None:
     def total(ell, points, xp):
         out = kernel_matmul(kernel_of(ell), points, xp.asarray(Z), xp.asarray(B[:8]), block_elements=40)

@@ -45,6 +45,7 @@ def own():
 
 
 class TestKernel:
+    @pytest.mark.slow
     def test_is_the_network_behind_a_standardised_row(self, kernel):
         rows = (X - kernel.centre) / kernel.scale
         np.testing.assert_allclose(rows.std(axis=0), 1)
@@ -54,6 +55,7 @@ class TestKernel:
         assert repr(kernel) == "NeuralKernel(Perceptron(widths=(8,)), p=5)"
         assert kernel.resolve(X) is kernel
 
+    @pytest.mark.slow
     def test_works_under_jax(self, kernel):
         import jax
         import jax.numpy as jnp
@@ -85,6 +87,7 @@ class TestKernel:
         with pytest.raises(ValueError, match=r"non-finite features .* of row 1"), np.errstate(over="ignore"):
             kernel.features(far)
 
+    @pytest.mark.slow
     def test_constant_columns_are_safe(self):
         A = np.c_[X, np.full(80, 0.3), np.zeros(80)]
         trained = mh.Neural.mlp((8,), **QUICK).train(A, F, random_state=0)
@@ -93,6 +96,7 @@ class TestKernel:
 
 
 class TestNetworks:
+    @pytest.mark.slow
     def test_of_ones_own_is_trained_and_left_alone(self, own):
         module = own_module()
         assert own.size == 5
@@ -101,6 +105,7 @@ class TestNetworks:
         assert own.module().layers[2].bias is None
         assert "Sequential" in repr(own)
 
+    @pytest.mark.slow
     def test_dropout_is_off_after_training(self):
         trained = mh.Neural(own_module(dropout=True), epochs=3).train(X, F, random_state=0)
         np.testing.assert_array_equal(trained.features(X), trained.features(X))
@@ -108,11 +113,13 @@ class TestNetworks:
         assert trained.module().layers[2].inference
         assert not on.layers[2].inference
 
+    @pytest.mark.slow
     def test_images_share_one_scale(self, images):
         assert len(set(images.scale)) == len(set(images.centre)) == 1
         assert images.size == 5
         assert images.network == Convolutional((8, 6, 2), (4,), 1)
 
+    @pytest.mark.slow
     def test_a_convolution_sees_the_image_in_its_order(self):
         import jax
 
@@ -137,6 +144,7 @@ class TestNetworks:
 
 
 class TestEstimators:
+    @pytest.mark.slow
     def test_conditional_mean(self):
         y = np.sin(2 * X[:, 0])
         neural = mh.Neural.mlp((16,), features=8, epochs=60, learning_rate=3e-2)
@@ -152,6 +160,7 @@ class TestEstimators:
         np.testing.assert_allclose(weights @ y, model.predict(X[:2]), atol=1e-8)
         np.testing.assert_allclose(weights.sum(axis=1), 1, atol=0.2)
 
+    @pytest.mark.slow
     def test_a_pair_and_a_given_regulariser(self):
         pair = (mh.Neural.mlp((8,), **QUICK), mh.Nystrom(10))
         model = mh.ConditionalMean(reg=0.1, representation=pair).fit(X, F)
@@ -159,11 +168,13 @@ class TestEstimators:
         assert model.selection_ is None
         assert model.kernel_y_.size == 10
 
+    @pytest.mark.slow
     def test_without_rows_kept_out_the_regulariser_is_by_leave_one_out(self):
         model = mh.ConditionalMean(representation=mh.Neural.mlp((8,), validation=0.0, **QUICK)).fit(X, F)
         assert len(model.kernel_x_.training.path) == 0
         assert model.reg_ == model.selection_.reg
 
+    @pytest.mark.slow
     def test_categories_to_be_explained(self):
         pd = pytest.importorskip("pandas")
         label = pd.DataFrame({"c": np.where(X[:, 0] > 0, "p", "n")})
@@ -202,6 +213,7 @@ class TestFiles:
         assert back.representation == model.representation
         np.testing.assert_array_equal(back.predict(X), model.predict(X))
 
+    @pytest.mark.slow
     def test_a_module_of_ones_own_is_refused(self, own, tmp_path):
         with pytest.raises(TypeError, match="cannot be saved"):
             mh.save(own, tmp_path / "file")
@@ -211,6 +223,7 @@ class TestFiles:
         assert not (tmp_path / "file").exists()
 
 
+@pytest.mark.slow
 def test_neither_precision_nor_configuration_of_jax_matters(kernel):
     import jax
     import jax.numpy as jnp
@@ -305,6 +318,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSALS)
 def test_refusals(case):
     make, options, error, match = REFUSALS[case]
@@ -312,12 +326,14 @@ def test_refusals(case):
         make().train(**{"X": X, "targets": F, "random_state": 0, **options})
 
 
+@pytest.mark.slow
 def test_a_breakdown_in_training_says_what_to_change():
     neural = mh.Neural.mlp((8,), learning_rate=1e30, epochs=20)
     with pytest.raises(ValueError, match=r"non-finite features.*[Ll]ower learning_rate|the same features"):
         neural.train(X, F, random_state=0)
 
 
+@pytest.mark.slow
 def test_few_rows():
     trained = mh.Neural.mlp((8,), **QUICK).train(X[:2], F[:2], random_state=0)
     assert trained.features(X).shape == (80, 5)

@@ -81,6 +81,7 @@ def test_distances_are_never_negative_in_single_precision(d: int) -> None:
     np.testing.assert_allclose(s, exact_squares(X, X).astype(float), rtol=3e-3, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_many_duplicates_take_little_memory() -> None:
     X = np.tile(np.random.default_rng(0).normal(size=(1, 200)), (600, 1))
     tracemalloc.start()
@@ -180,6 +181,7 @@ def test_blas_is_held_until_the_last_holder_leaves() -> None:
         assert blas() == before == {3}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_works_in_a_forked_child() -> None:
     # In its own process: this one has JAX, which does not like to be forked.

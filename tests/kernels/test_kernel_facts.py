@@ -348,6 +348,7 @@ def embedded(kernel, p, xp):
     return kernel.gaussian_embedding(xp.asarray(AT), p[1] + xp.asarray(MEAN), p[2]).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fact",
     [

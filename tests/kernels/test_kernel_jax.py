@@ -102,6 +102,7 @@ def answers(request: pytest.FixtureRequest) -> Answers:
     return Answers(request.param)
 
 
+@pytest.mark.slow
 def test_numpy_and_jax_agree(answers: Answers) -> None:
     # Beyond 32 columns distances are multiplied out: coincident points must still be at distance 0.
     kernel = answers.case.kernel
@@ -124,6 +125,7 @@ def test_gradient_in_the_points(answers: Answers) -> None:
     np.testing.assert_allclose(answers.in_points, expected, rtol=2e-5, atol=2e-7)
 
 
+@pytest.mark.slow
 def test_without_compilation_the_same_comes_out() -> None:
     X, Y = points(), points(7, seed=1)
     for kernel in (mh.Matern(2.5, 0.8) + mh.Linear(), mh.Laplace(0.8).on([2, 0])):

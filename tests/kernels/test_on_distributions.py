@@ -47,6 +47,7 @@ OUTERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("outer", "formula"), OUTERS, ids=[repr(outer)[:30] for outer, _ in OUTERS])
 @pytest.mark.parametrize("inner", [mh.Gaussian(0.8), mh.Laplace(1.0) + mh.Linear()], ids=repr)
 def test_outer_kernels_are_their_formulas_and_positive(outer, formula, inner):
@@ -104,6 +105,7 @@ def test_the_order_of_points_does_not_matter():
     assert_allclose(kernel(bags), kernel(shuffled), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_gaussians_in_closed_form_are_their_samples():
     rng = np.random.default_rng(0)
     means = rng.normal(size=(3, 2))
@@ -190,6 +192,7 @@ def test_a_location_splits_a_bag_into_its_mean_and_its_shape():
     np.testing.assert_allclose(free(moved, bags), free(bags), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_location_of_gaussians_is_that_of_many_draws():
     rng = np.random.default_rng(0)
     known = mh.GaussianBags(rng.normal(size=(3, 1)), rng.uniform(0.3, 2, (3, 1)))

@@ -54,6 +54,7 @@ class TestStandardized:
         kernel = Standardized(inner).resolve(A)
         assert_allclose(kernel(A), Standardized(inner).resolve(X)(X), rtol=1e-7, atol=1e-9)
 
+    @pytest.mark.slow
     def test_jax_agrees(self, inner):
         with jax.enable_x64(True):
             found = Standardized(inner, C, S)(jnp.asarray(X), jnp.asarray(Y))

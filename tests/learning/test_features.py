@@ -45,6 +45,7 @@ class TestLoss:
         twice = ridge_loss(np.r_[self.Psi[:1], self.Psi], np.r_[self.F[:1], self.F], reg * 30 / 31)
         assert ridge_loss(self.Psi, self.F, reg, r) == pytest.approx(twice * 31 / 30)
 
+    @pytest.mark.slow
     def test_is_the_same_in_jax_and_has_its_gradient(self):
         import jax
 
@@ -109,6 +110,7 @@ def held_out_error(features, x, f):
 
 
 class TestTraining:
+    @pytest.mark.slow
     def test_learns_what_linear_features_cannot(self, kernel):
         x, f = ring(400, 1)
         assert held_out_error(lambda a: np.c_[np.ones(len(a)), a], x, f) > 0.9
@@ -150,6 +152,7 @@ class TestTraining:
         np.testing.assert_allclose(training.path, np.c_[REGULARISERS, losses], rtol=1e-3)
         assert training.reg == REGULARISERS[np.argmin(losses)]
 
+    @pytest.mark.slow
     def test_stops_when_nothing_is_to_be_learned(self):
         noise = np.random.default_rng(2).standard_normal((120, 2))
         neural = mh.Neural.mlp((64,), features=16, epochs=200, learning_rate=1e-2, patience=5)
@@ -164,6 +167,7 @@ class TestTraining:
         training = neural.train(X, F, random_state=0).training
         assert (training.best, training.reg, len(training.held_out)) == (3, 1e-2, 0)
 
+    @pytest.mark.slow
     def test_weights_choose_what_is_learned(self):
         # Left of 0 the target is |x|, right of it 0; the weight is on one side.
         x = np.random.default_rng(3).uniform(-1, 1, (400, 1))
@@ -180,12 +184,14 @@ class TestTraining:
             E = np.linalg.lstsq(Psi, f[~here], rcond=None)[0]
             assert ((Psi @ E - f[~here]) ** 2).mean() > 3 * errors[side]
 
+    @pytest.mark.slow
     def test_only_ratios_of_weights_matter(self):
         r = np.random.default_rng(4).gamma(2.0, size=300)
         neural = mh.Neural.mlp((8,), features=4, epochs=2)
         a, b = (neural.train(X, F, weights=scale * r, random_state=0) for scale in (1.0, 256.0))
         np.testing.assert_allclose(a.features(X), b.features(X), atol=1e-4)
 
+    @pytest.mark.slow
     def test_a_step_is_compiled_once(self):
         import equinox as eqx
         import jax
@@ -205,6 +211,7 @@ class TestTraining:
         assert len(calls) <= 5
 
 
+@pytest.mark.slow
 def test_evaluation_in_blocks_is_that_of_each_row():
     import jax
 

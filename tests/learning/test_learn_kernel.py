@@ -34,6 +34,7 @@ def test_parameters_go_there_and_back():
     np.testing.assert_allclose(moved(X) - first, 2 * (kernel(X) - first))
 
 
+@pytest.mark.slow
 def test_the_gradient_is_that_of_finite_differences():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 2)) * [1, 5]
@@ -47,6 +48,7 @@ def test_the_gradient_is_that_of_finite_differences():
         assert gradient[i] == pytest.approx(change, rel=1e-5, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_one_run_is_one_compilation(monkeypatch):
     traced = []
     original = Problem.log_likelihood
@@ -55,6 +57,7 @@ def test_one_run_is_one_compilation(monkeypatch):
     assert len(traced) == 1
 
 
+@pytest.mark.slow
 def test_the_scale_of_narrow_modes_is_found():
     rng = np.random.default_rng(0)
     X = rng.choice([-3.0, 3.0], (300, 1)) + 0.1 * rng.standard_normal((300, 1))
@@ -69,6 +72,7 @@ def test_the_scale_of_narrow_modes_is_found():
         assert value(best + step)[0] < found.log_likelihood
 
 
+@pytest.mark.slow
 def test_neither_units_nor_order_matter():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 2)) @ np.array([[1, 0.5], [0, 1]])
@@ -91,6 +95,7 @@ def test_isotropic_kernels_scale_too():
         assert large.lengthscale == pytest.approx(1000 * small.lengthscale, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_columns_are_told_apart():
     rng = np.random.default_rng(0)
     X = np.column_stack(
@@ -111,6 +116,7 @@ def test_a_sum_is_at_least_as_good_as_its_terms():
     assert found.log_likelihood > mh.learn_kernel(X, mh.Gaussian()).log_likelihood + 10
 
 
+@pytest.mark.slow
 def test_categories_keep_their_kernel_and_constants_do_not_disturb():
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
@@ -124,6 +130,7 @@ def test_categories_keep_their_kernel_and_constants_do_not_disturb():
     assert gaussian.kernel.lengthscale[0] < 2
 
 
+@pytest.mark.slow
 def test_a_given_noise_is_kept():
     X = np.random.default_rng(0).standard_normal((100, 1))
     found = mh.learn_kernel(X, mh.Gaussian(1.0), noise=1.0)
@@ -146,6 +153,7 @@ def test_the_grid_of_gaussians_has_the_scale_of_its_bumps():
     assert literal.kernel.lengthscale == pytest.approx(0.85, abs=0.25)
 
 
+@pytest.mark.slow
 def test_jax_is_left_as_it_was():
     mh.learn_kernel(np.random.default_rng(0).standard_normal((40, 1)))
     assert not jax.config.jax_enable_x64

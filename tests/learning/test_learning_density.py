@@ -85,6 +85,7 @@ def test_the_output_kernel_is_no_finer_than_the_grid_of_the_search():
     assert_allclose(width, 0.8 * search.reference.spacing, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_way_with_the_better_density_is_taken():
     X, Y = wave(150, noise=0.05)
     ways = [Way(None, Y, np.ones_like(Y))]

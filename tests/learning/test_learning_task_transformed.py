@@ -86,11 +86,13 @@ CASES = {
 
 
 class TestLikelihood:
+    @pytest.mark.slow
     @pytest.mark.parametrize("full", [True, False])
     @pytest.mark.parametrize("m", [15, TASKS])
     def test_is_that_of_the_dense_gaussian(self, full, m):
         assert_allclose(value(problem(full, m)), dense(full, KX, KY, X, Y, m), rtol=1e-9)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("full", [True, False])
     @pytest.mark.parametrize("kind", ["fourier", "nystrom"])
     def test_of_features_is_that_of_their_kernel(self, kind, full):
@@ -99,6 +101,7 @@ class TestLikelihood:
         ky = feature_kernel(r, KY, Y, 4, Y[:12] if marks else None)
         assert_allclose(value(with_features(kind, full)), dense(full, kx, ky, X, Y), rtol=1e-7)
 
+    @pytest.mark.slow
     def test_with_a_given_matrix(self):
         z, s2 = Z[: len(M)], NOISE**2
         exact = multivariate_normal(np.zeros(len(M)), M @ KX(X) @ M.T + s2 * np.eye(len(M))).logpdf(z)
@@ -110,17 +113,20 @@ class TestLikelihood:
         exact = multivariate_normal(np.zeros(len(M)), M @ kernel(X) @ M.T + Sigma).logpdf(z)
         assert_allclose(value(combined(M, z, Sigma, mh.Fourier(40))), exact, rtol=1e-8)
 
+    @pytest.mark.slow
     def test_of_inducing_points_is_that_of_these_as_pairs(self):
         p = sparse()
         kx, ky, _ = p.kernels(p.base)
         assert_allclose(value(p), dense(False, kx, ky, p.points, p.points), rtol=1e-9)
 
+    @pytest.mark.slow
     def test_tied_kernels_are_multiples(self):
         p = sparse(y=None)
         kx, ky, _ = p.kernels(p.base)
         assert_allclose(ky(Y), 1e4 * kx(Y))
         assert_allclose(value(p), dense(False, kx, ky, p.points, p.points), rtol=1e-7)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kinds", [("fourier", None), (None, "fourier")])
     def test_features_of_one_kernel_alone(self, kinds):
         rx, ry = (None if kind is None else FEATURES[kind] for kind in kinds)
@@ -128,6 +134,7 @@ class TestLikelihood:
         p = problem(True, representation=(rx, ry), seed=3)
         assert_allclose(value(p), dense(True, kx, ky, X, Y), rtol=1e-7)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("case", ["map, m > n", "sparse", "nystrom, full"])
     def test_blocks_of_observations_change_nothing(self, case, monkeypatch):
         one, gradient = CASES[case]().value_and_grad()(np.zeros(CASES[case]().count))
@@ -140,6 +147,7 @@ class TestLikelihood:
         assert_allclose(slope, gradient, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_gradient_is_that_of_finite_differences(case):
     p = CASES[case]()
@@ -151,6 +159,7 @@ def test_gradient_is_that_of_finite_differences(case):
     assert_allclose(gradient, numeric, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("representation", [(None, None), (None, FEATURES["fourier"])])
 def test_gradient_by_hand_is_that_of_jax(representation):
     import jax
@@ -165,6 +174,7 @@ def test_gradient_by_hand_is_that_of_jax(representation):
 
 
 class TestSearch:
+    @pytest.mark.slow
     def test_one_compilation_serves_all_starts_and_other_data(self, monkeypatch):
         monkeypatch.setattr(task_transformed, "_COMPILED", {})
         maximise_task(problem(True), 2, 3)
@@ -195,6 +205,7 @@ class TestSearch:
         for other in (combined(M, Z[: len(M)]), sparse(), sparse(y=None)):
             assert other.log_prior(np.ones(other.count))[0] == 0
 
+    @pytest.mark.slow
     def test_what_is_not_free_stays(self):
         free = np.ones(len(problem().base), bool)
         free[-1] = False

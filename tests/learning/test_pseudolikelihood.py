@@ -72,6 +72,7 @@ SLOW = {"ard", "laplace", "laplace2", "rational", "imq"}
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in KERNELS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_jacobian_is_that_of_finite_differences(name, data):
     X, Z = data
@@ -85,6 +86,7 @@ def test_the_jacobian_is_that_of_finite_differences(name, data):
     assert float(ours) == pytest.approx(total, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_both_parts_are_added_and_the_amplitude_is_a_kernel_at_noise_1(data):
     X, Z = (jnp.array(a) for a in data)
     kernel, tau2, nu = mh.Gaussian(0.8), 0.3, nu_of(data[0], 2.0)
@@ -130,6 +132,7 @@ def test_the_volume_does_not_underflow(D):
     assert float(log_volume(jnp.array(L[turn]), jnp.array(V[turn]))) == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 300.0])
 def test_the_volume_has_its_derivatives(spread):
     rng = np.random.default_rng(0)
@@ -143,12 +146,14 @@ def test_the_volume_has_its_derivatives(spread):
     assert float(in_L.sum()) == pytest.approx(3, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_too_few_directions_have_no_volume():
     V = jnp.array([[1.0, 2.0], [2.0, 4.0], [0.0, 0.0]])
     assert float(log_volume(jnp.zeros(3), V)) == -np.inf
     assert float(log_volume(jnp.array([0.0, -jnp.inf, 0.0]), V + jnp.eye(3, 2)[::-1])) > -np.inf
 
 
+@pytest.mark.slow
 def test_blocks_of_rows_make_no_difference(data, monkeypatch):
     X, Z = (jnp.array(a) for a in data)
     whole = log_jacobian(mh.Gaussian(0.8), X, Z, np.eye(2))

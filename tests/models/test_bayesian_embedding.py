@@ -144,6 +144,7 @@ def test_the_mixture_has_the_variance_of_both_stages():
     assert mixed.std[0] ** 2 == pytest.approx(2 + 1)
 
 
+@pytest.mark.slow
 def test_kernels_are_learned_or_by_the_median(X):
     learned = mh.BayesianEmbedding(noise=1.0).fit(X)
     assert learned.kernel_ != mh.BayesianEmbedding("median").fit(X).kernel_

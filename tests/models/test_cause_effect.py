@@ -142,6 +142,7 @@ def test_a_gaussian_line_has_none():
     assert np.mean((p > 0.1) & (p < 0.9)) > 0.9
 
 
+@pytest.mark.slow
 def test_shipped_trees_know_held_out_artificial_pairs():
     p = mh.CauseEffect(calibration="artificial").predict_proba(artificial(150, 987_654))
     assert np.mean(p > 0.5) > 0.8
@@ -170,6 +171,7 @@ def test_decide_abstains_below_the_level():
     assert model.decide(x, x + 0.0, level=0.5) == 0  # a variable and itself
 
 
+@pytest.mark.slow
 def test_fit_learns_the_direction_it_is_told():
     """Labels turned around turn the answer around: it is the labels that are learned."""
     pairs = [np.stack(pair(100, i), axis=1) for i in range(60)]
@@ -182,6 +184,7 @@ def test_fit_learns_the_direction_it_is_told():
     assert not right.shipped_
 
 
+@pytest.mark.slow
 def test_retrain_is_reproducible_and_better_than_chance():
     easy = {"mechanisms": ("additive",), "level": 0.5, "warped": 0.0, "measured": 0.0, "rounded": 0.0}
     first, again = (small().retrain(150, Generator(**easy)) for _ in range(2))
@@ -211,6 +214,7 @@ def test_save_and_load(tmp_path):
         assert loaded.calibration_ == ("artificial", "artificial", "given")[i]
 
 
+@pytest.mark.slow
 def test_clone_forgets_what_was_learned():
     assert not hasattr(clone(small().retrain(20)), "trees_")
 

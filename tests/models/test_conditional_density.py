@@ -43,6 +43,7 @@ STEP = GRID[1, 0] - GRID[0, 0]
 
 
 class TestDensity:
+    @pytest.mark.slow
     def test_it_is_a_density(self, given, learned):
         for model in (given, learned):
             p = model.pdf(X0, GRID)
@@ -66,6 +67,7 @@ class TestDensity:
         X, Y = fork(20, 1)
         assert given.score(X, Y) == pytest.approx(np.log(np.diagonal(given.pdf(X, Y))).mean())
 
+    @pytest.mark.slow
     def test_residuals_have_the_same_identities(self):
         X, Y = fork()
         model = mh.ConditionalDensity(standardize=True).fit(X, Y[:, 0])
@@ -95,6 +97,7 @@ class TestMoments:
         assert_allclose(model.cov(X0), second - mean[:, :, None] * mean[:, None], atol=3e-3)
         assert_allclose(model.var(X0), np.diagonal(model.cov(X0), axis1=1, axis2=2))
 
+    @pytest.mark.slow
     def test_the_background_is_in_the_density_and_not_in_the_moments(self):
         X, Y = fork()
         models = [mh.ConditionalDensity(standardize=True, background=b).fit(X, Y) for b in (0.2, 0.0)]
@@ -102,6 +105,7 @@ class TestMoments:
         assert models[0].pdf(X0, np.linspace(-4, 4, 101)[:, None]).min() > 0
         assert_allclose(models[0].var(X0), models[1].var(X0), rtol=0.05)
 
+    @pytest.mark.slow
     def test_scores_of_the_search_are_in_units_of_y(self, learned):
         X, Y = fork()
         for scale in (1.0, 100.0):
@@ -212,6 +216,7 @@ class TestUncertainInput:
         assert_allclose(given.at(mu).pdf(GRID), [0.5, 0.3, 0.2] @ given.pdf(samples, GRID))
         assert_allclose(given.at(mu).raw(GRID), [0.5, 0.3, 0.2] @ given.density(samples).raw(GRID))
 
+    @pytest.mark.slow
     def test_with_residuals_too(self):
         X, Y = fork()
         model = mh.ConditionalDensity(standardize=True).fit(X, Y)
@@ -263,11 +268,13 @@ class TestChoices:
         paper = mh.ConditionalDensity("median", "median", "schedule", "schedule", background=0.01)
         assert learned.score(X, Y) > paper.fit(*fork()).score(X, Y) + 0.2
 
+    @pytest.mark.slow
     def test_a_seed_gives_the_same_answer(self, learned):
         X, Y = fork()
         again = mh.ConditionalDensity().fit(X, Y[:, 0])
         assert_allclose(again.pdf(X0, GRID), learned.pdf(X0, GRID), rtol=1e-12)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("reference", ["grid", "sobol", "random"])
     def test_references_agree(self, given, reference):
         X, Y = fork()

@@ -23,6 +23,7 @@ def data(n, seed, size=60, classes=3):
     return [SHAPES[k](rng, size) for k in y], np.array(["normal", "uniform", "laplace"])[y]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("representation", [mh.Exact(), TWO_STAGE], ids=["exact", "two-stage"])
 def test_shapes_are_told_apart_where_moments_are_equal(representation, tmp_path):
     size = 20 if isinstance(representation, mh.Exact) else 60
@@ -76,6 +77,7 @@ def test_clone_and_bad_input():
         model.fit([*bags[:2], np.full((3, 1), np.nan), *bags[3:]], y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("representation", [mh.Exact(), TWO_STAGE], ids=["exact", "two-stage"])
 def test_small_bags_have_the_expected_sigmoid_of_their_noisy_logit(representation):
     model = mh.DistributionClassifier(representation=representation, random_state=0)

@@ -133,6 +133,7 @@ def test_points_may_be_permuted_and_bags_be_of_any_kind(fitted):
     assert_allclose(model.predict(mh.Bags(new, counts)), model.predict(repeated), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_two_stages_come_to_the_exact_answer():
     bags, y = data(50, 0, sizes=(20, 20))
     new, _ = data(40, 1, sizes=(20, 20))
@@ -246,6 +247,7 @@ def test_bags_of_one_point_are_rows():
     assert np.isfinite(std).all()
 
 
+@pytest.mark.slow
 def test_an_iterator_of_other_columns_or_with_a_gap_names_the_bag():
     bags, y = data(600, 0, sizes=(3, 5))
     for bad, message in ((np.ones((2, 2)), "2 columns"), (np.full((2, 1), np.nan), "Bag 550 contains NaN")):

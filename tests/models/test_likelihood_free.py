@@ -72,6 +72,7 @@ def test_gaussian_posterior(method):
     assert abs((high - low) / 2 / SD - 1) < of_sd
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("learning", ["held_out", "marginal"])
 def test_deconditional_rule_leans_too_little_on_the_prior(learning):
     means = []

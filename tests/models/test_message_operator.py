@@ -118,6 +118,7 @@ def test_warm_up_asks_about_all_and_then_learns():
     assert model.oracle_calls_ == 60 + second.asked.sum()
 
 
+@pytest.mark.slow
 def test_it_learns_its_kernel_again_when_the_answers_have_doubled():
     train, more = messages(100), messages(250, 1)
     model = operator().fit(train, logistic_quadrature(train))
@@ -204,6 +205,7 @@ def test_gamma_messages():
     assert model.sent_ == 150
 
 
+@pytest.mark.slow
 def test_samples_are_messages_and_their_limit_is_the_gaussian():
     """Rows of numbers from samples; with many points in each they are those of the Gaussians."""
     rng = np.random.default_rng(0)
@@ -377,6 +379,7 @@ def test_improper_answers_are_failures():
 # -- files, copies, refusals ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_files_hold_all_but_the_oracle(tmp_path):
     train = messages(150)
     model = operator().fit(train, logistic_quadrature(train))

@@ -22,6 +22,7 @@ ESTIMATORS = [
 ]
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED_FAILURES.get(type(estimator), {})
 )

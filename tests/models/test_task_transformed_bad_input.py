@@ -117,6 +117,7 @@ def test_too_many_rows_are_refused_with_a_way_out():
         mh.TaskTransformedGP(**QUICK).fit(X, Y, np.linspace(0, 1, 30_000), many)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimize", [True, False])
 def test_a_task_far_from_the_pairs_warns_and_leaves_f_uncertain(optimize):
     with pytest.warns(UserWarning, match="No y of the task comes near"):

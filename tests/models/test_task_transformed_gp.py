@@ -74,6 +74,7 @@ class TestTask:
             assert_allclose(spread, std, atol=1e-4)
         assert_allclose(features.log_marginal_likelihood_, exact.log_marginal_likelihood_, rtol=1e-6)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("representation", [None, mh.Fourier(60), mh.Nystrom(20)])
     def test_likelihoods_in_numpy_and_in_jax_are_one(self, representation):
         model = mh.TaskTransformedGP(**GIVEN, representation=representation).fit(*make())
@@ -81,6 +82,7 @@ class TestTask:
         assert_allclose(value, model.log_marginal_likelihood_, rtol=1e-7)
         assert len(slope) == len(model.labels_) - 1  # the noise was given
 
+    @pytest.mark.slow
     def test_recovers_f_and_says_how_well(self):
         model = mh.TaskTransformedGP().fit(*make(n=100, m=150))
         inside = np.linspace(-2, 2, 50)
@@ -104,11 +106,13 @@ class TestTask:
         assert_allclose(np.cov(draws.T), cov, atol=0.03 * scale.max() ** 2)
         assert_allclose(model.sample(points, 3, 1), model.sample(points, 3, 1))
 
+    @pytest.mark.slow
     def test_units_of_z_do_not_matter_where_all_is_learned(self):
         x, y, y_task, z = make()
         one, other = (mh.TaskTransformedGP(starts=1).fit(x, y, y_task, v) for v in (z, 100 * z + 7))
         assert_allclose(other.predict(QUERY), 100 * one.predict(QUERY) + 7, rtol=1e-2, atol=1.0)
 
+    @pytest.mark.slow
     def test_takes_data_frames_with_categories(self):
         pl = pytest.importorskip("polars")
         x, y, y_task, z = make()
@@ -123,12 +127,14 @@ class TestTask:
         mean = model.predict_task(pl.DataFrame({"y": [0.5, 0.5], "kind": ["up", "down"]}))
         assert mean[0] != mean[1]
 
+    @pytest.mark.slow
     def test_given_kernels_are_where_the_search_starts_and_the_noise_stays(self):
         model = mh.TaskTransformedGP(mh.Matern(nu=2.5, lengthscale=1.0), noise=0.15, starts=1).fit(*make())
         assert model.noise_ == pytest.approx(0.15)
         assert isinstance(model.kernel_x_.kernel, mh.Matern)
         assert model.kernel_x_.kernel.lengthscale != 1.0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("representation", [None, mh.Nystrom(20), (mh.Nystrom(10), mh.Exact())])
     def test_is_saved_and_cloned(self, tmp_path, representation):
         model = mh.TaskTransformedGP(starts=1, representation=representation).fit(*make())
@@ -163,6 +169,7 @@ class TestCombinations:
             assert_allclose(spread, cov, atol=1e-6)
             assert_allclose(model.log_marginal_likelihood_, theirs.log_marginal_likelihood_value_, atol=1e-6)
 
+    @pytest.mark.slow
     def test_learns_what_scikit_learn_learns(self):
         rng = np.random.default_rng(0)
         X = rng.uniform(-3, 3, (60, 1))
@@ -173,6 +180,7 @@ class TestCombinations:
         assert_allclose(ours.log_marginal_likelihood_, theirs.log_marginal_likelihood_value_, atol=1e-3)
         assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-2)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("size", [5, 10])
     def test_block_averages_give_back_what_was_averaged(self, size):
         """Observe averages over blocks of a trajectory, predict the trajectory."""
@@ -232,6 +240,7 @@ class TestCombinations:
 
 
 class TestSparse:
+    @pytest.mark.slow
     def test_five_points_reach_the_marginal_likelihood_of_all(self):
         """[HR19, Fig. 4]: a function that is the mean of a Gaussian process through five points."""
         rng = np.random.default_rng(0)
@@ -264,6 +273,7 @@ class TestSparse:
             model.predict(QUERY),
         )
 
+    @pytest.mark.slow
     def test_many_rows_are_looked_at_in_part_and_used_in_full(self, monkeypatch):
         some = partial(sample_rows, size=1000)
         monkeypatch.setattr(task_transformed_gp, "sample_rows", some)
@@ -280,6 +290,7 @@ class TestSparse:
         assert std.mean() > curve.mean()
         assert model.noise_ == pytest.approx(0.3, rel=0.05)
 
+    @pytest.mark.slow
     def test_points_alone_are_learned(self):
         x, _, _, z = make(n=80)
         given = {"kernel_x": 1.0 * mh.Gaussian(0.7), "noise": 0.3, "inducing": np.linspace(-1, 1, 5)}
@@ -289,6 +300,7 @@ class TestSparse:
         assert_allclose(model.theta_, fixed.theta_)
         assert not np.allclose(model.inducing_, fixed.inducing_)
 
+    @pytest.mark.slow
     def test_is_saved(self, tmp_path):
         x, _, _, z = make(n=80)
         model = mh.TaskTransformedGP(inducing=6, starts=1).fit_direct(x, z)

@@ -64,6 +64,7 @@ QUICK = ("weighted_regression", "kbr_b, features", "deconditional, dense")
 ELL, REG = 0.9, 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in FUNCTIONS]
 )

@@ -66,6 +66,7 @@ FUNCTIONS = {
 class TestNamespaces:
     ell, reg = 0.9, 0.2
 
+    @pytest.mark.slow
     def test_values_agree(self, name):
         f = FUNCTIONS[name]
         expected = f(self.ell, self.reg)
@@ -76,6 +77,7 @@ class TestNamespaces:
             assert got.dtype == jnp.float64
             assert_allclose(np.asarray(got), expected, rtol=1e-10, atol=1e-10)
 
+    @pytest.mark.slow
     def test_jit_agrees_and_derivatives_are_finite_differences(self, name):
         f = FUNCTIONS[name]
         probe = np.random.default_rng(1).standard_normal(np.shape(f(self.ell, self.reg)))
@@ -114,6 +116,7 @@ class TestArrays:
                 assert_allclose(np.asarray(got), expected, rtol=1e-10, atol=1e-7)
             assert_allclose(mu.quantile(0.3), plain.quantile(0.3))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("representation", [mh.Nystrom(6), mh.Fourier(8)])
     def test_low_rank(self, representation):
         kernel = representation.fit(mh.Laplace(1.0, norm=2), X, 0)
@@ -136,6 +139,7 @@ class TestArrays:
         finite = (mh.mmd(moved, Q, kernel) - mh.mmd(X, Q, kernel)) / h
         assert_allclose(gradient[2, 1], finite, rtol=1e-4)
 
+    @pytest.mark.slow
     def test_single_precision_stays_single_under_jax(self):
         mu = mh.embed(jnp.asarray(X, dtype=jnp.float32), mh.Gaussian(0.9))
         assert mu(Q.astype(np.float32)).dtype == jnp.float32

@@ -259,6 +259,7 @@ def test_settings_come_back_from_their_rows():
         assert filters.Setting.of({"noise": 1e-4, "method": method, **setting.row()}) == setting
 
 
+@pytest.mark.slow
 def test_runs_that_are_there_are_not_repeated(tmp_path, monkeypatch):
     asked = []
 

@@ -46,6 +46,7 @@ def test_real_problems_have_the_oracles_error(tmp_path):
         assert int(row["calls"]) < int(row["messages"])
 
 
+@pytest.mark.slow
 def test_compound_gamma_needs_fewer_calls_with_time(tmp_path):
     main(["--quick", "--experiment", "gamma", "--out", str(tmp_path)])
     found = rows(tmp_path / "messages_gamma.csv")

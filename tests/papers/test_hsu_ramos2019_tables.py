@@ -8,6 +8,7 @@ from scipy import stats
 from papers.hsu_ramos2019 import peers, scores, tables
 
 
+@pytest.mark.slow
 def test_scores_of_known_differences():
     rng = np.random.default_rng(0)
     truth = rng.normal(0, 2, (4000, 2))

@@ -77,6 +77,7 @@ def test_right_posteriors_fail_as_often_as_the_level_says():
         assert stats.kstest([c.pit[0, 0] for c in found], "uniform").pvalue > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "words"),
     [

@@ -1,4 +1,4 @@
-"""What the tests see: power curves (``pytest -m statistics -s`` prints them), and the claims of the default."""
+"""What the tests see: power curves (``pytest -m statistics -s`` prints them), and what the default claims."""
 
 import numpy as np
 import pytest

@@ -60,6 +60,7 @@ def test_knowledge():
     assert not any({"c", "d"} == set(e) for e in forbidden[0] | forbidden[1])
 
 
+@pytest.mark.slow
 def test_the_order_and_kind_of_table_do_not_matter():
     table = collider()
     expected = edges(mh.discover(table))
@@ -69,6 +70,7 @@ def test_the_order_and_kind_of_table_do_not_matter():
     assert directed == {("x[0]", "x[2]"), ("x[1]", "x[2]"), ("x[2]", "x[3]")}
 
 
+@pytest.mark.slow
 def test_units_do_not_matter():
     table = collider()
     scaled = table * [1e3, 1e-3, 7.0, 1e5] + [4.0, 0.0, -100.0, 1.0]

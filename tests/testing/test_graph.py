@@ -97,6 +97,7 @@ def test_cpdag_equals_brute_force():
         np.testing.assert_array_equal(cpdag_of(dag), shared_arrows(dag))
 
 
+@pytest.mark.slow
 def test_rules_with_knowledge_equal_brute_force():
     """Meek's four rules find all that follows from arrows known beforehand [ME95, Thm 4]."""
     rng = np.random.default_rng(1)
@@ -199,6 +200,7 @@ def test_drawing(example):
     CausalGraph(("a", "b"), graph(2)).plot().canvas.draw()
 
 
+@pytest.mark.slow
 def test_drawing_leaves_pyplot_alone():
     code = (
         "import sys, muhat.testing.graph as g\n"

@@ -86,6 +86,7 @@ class TestStatistic:
         H = np.eye(20) - 1 / 20
         assert_allclose(centred_gram(mh.Gaussian(0.7), x), H @ mh.Gaussian(0.7)(x) @ H, atol=1e-14)
 
+    @pytest.mark.slow
     def test_gamma_agrees_with_permutations(self):
         x, y = pairs(150, noise=3.0)
         kernels = mh.Gaussian(1.0), mh.Gaussian(1.0)
@@ -195,6 +196,7 @@ class TestProperties:
         assert_array_equal(a.null, b.null)
         assert not np.array_equal(a.null, c.null)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n", [60, 350])
     def test_swapping_x_and_y(self, n):
         x, y = pairs(n, noise=3.0)
@@ -204,6 +206,7 @@ class TestProperties:
         assert_allclose(a.statistic, b.statistic, rtol=1e-9)
         assert_allclose(a.pvalue, b.pvalue, atol=0.06)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("method", ["permutation", "wild", "gamma"])
     @pytest.mark.parametrize("n", [60, 350])
     def test_units_and_origin_do_not_matter(self, method, n):

@@ -39,6 +39,7 @@ def linear_data(dag, n, rng):
     return rng.standard_normal((n, len(dag))) @ np.linalg.inv(np.eye(len(dag)) - weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 4, 5, 6, 7])
 def test_with_an_oracle_the_cpdag_is_exact(d):
     rng = np.random.default_rng(d)
@@ -52,6 +53,7 @@ def test_with_an_oracle_the_cpdag_is_exact(d):
         assert len(found.separating_sets) == d * (d - 1) // 2 - dag.sum()
 
 
+@pytest.mark.slow
 def test_with_an_oracle_and_arrows_known_all_that_follows_is_found():
     rng = np.random.default_rng(0)
     for _ in range(100):
@@ -67,6 +69,7 @@ def test_with_an_oracle_and_arrows_known_all_that_follows_is_found():
         assert found.conflicts == ()
 
 
+@pytest.mark.slow
 def test_with_an_oracle_and_tiers_all_that_follows_is_found():
     rng = np.random.default_rng(0)
     for _ in range(100):
@@ -261,6 +264,7 @@ def test_frequencies():
     assert sizes[0][0] == 400 > sizes[0][1]
 
 
+@pytest.mark.slow
 def test_repeated_rows_are_taken_for_dependence():
     """Why resamples are drawn without replacement: independent columns, level 0.05."""
     rng = np.random.default_rng(0)

@@ -127,6 +127,7 @@ class TestBins:
 
 @pytest.mark.usefixtures("small_sample")
 class TestTwoSamples:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("represent", [None, mh.Nystrom(20)], ids=["default", "nystrom"])
     def test_the_same_as_in_memory(self, kind, represent, tmp_path):
