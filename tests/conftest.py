@@ -1,26 +1,22 @@
-"""What every test shares, and the time that a run took."""
+"""The environment of every test, and the time that a run took."""
 
 import os
 import time
 from pathlib import Path
 
 import pytest
-from threadpoolctl import threadpool_limits
 
 STARTED = time.perf_counter()
 SPENT = []  # processor seconds of each worker that has ended
+
+# A worker a core, a thread a worker: the matrices of the tests are small, and threads of BLAS and OpenMP that
+# wait for a busy core spin. (Boosting on two busy cores took seven times the processor time.)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Compiled functions outlive the run: a second run spends a third of the first one's time on JAX.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".cache" / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def one_blas_thread():
-    """The matrices of the tests are small: BLAS threads cost more than they give, above all on busy cores."""
-    with threadpool_limits(1, user_api="blas"):
-        yield
 
 
 def pytest_sessionfinish(session):
