@@ -180,7 +180,7 @@ def test_ridge_of_duplicates_needs_no_jitter() -> None:
     for c in (1e-3, 1e-8, 1e-12):
         ridge = DenseGram(np.ones((n, n))).ridge(c)
         assert ridge.factor.jitter == 0
-        np.testing.assert_allclose(ridge.solve(np.ones(n)), 1 / (n + c), rtol=n * EPS / c)
+        np.testing.assert_allclose(ridge.solve(np.ones(n)), 1 / (n + c), rtol=4 * n * EPS / c)
         assert ridge.logdet() == pytest.approx(np.log(n + c) + (n - 1) * np.log(c), rel=1e-4)
 
 

@@ -80,7 +80,7 @@ def test_chain_rule_gives_joint_moments():
 @pytest.mark.parametrize("seed", range(3))
 def test_automatic_choice_is_near_the_best_on_new_data(seed):
     x, y = draw(300, seed)
-    test = draw(3000, seed + 100)
+    test = draw(1000, seed + 100)
     chosen = mh.ConditionalMean().fit(x, y).score(*test)
     scale = np.std(x)
     scores = [

@@ -66,11 +66,11 @@ def given():
 
 def test_error_approaches_the_kalman_filter():
     excess = []
-    for n, seeds in ((60, range(3)), (200, range(3)), (1000, range(1))):
+    for n, seeds in ((60, range(3)), (200, range(3)), (1000, range(2))):
         errors = [error(fitted(n, seed=seed).filter(TEST).mean(), TRUTH) for seed in seeds]
         excess.append(np.mean(errors) / KALMAN - 1)
     assert excess[0] > 2 * excess[1] > 3 * excess[2]
-    assert excess[2] < 0.1
+    assert excess[2] < 0.13
     assert error(TEST, TRUTH) / KALMAN > 1.8  # what the observations alone would give
 
 
