@@ -90,7 +90,7 @@ def test_neither_units_nor_order_matter():
 @pytest.mark.slow
 def test_isotropic_kernels_scale_too():
     X = np.random.default_rng(0).standard_normal((150, 2))
-    for kernel in (mh.Gaussian(), mh.Matern(1.5), mh.RationalQuadratic()):
+    for kernel in (mh.Gaussian(), mh.RationalQuadratic()):
         small, large = mh.learn_kernel(X, kernel).kernel, mh.learn_kernel(1000 * X, kernel).kernel
         assert large.lengthscale == pytest.approx(1000 * small.lengthscale, rel=1e-3)
 
@@ -141,7 +141,7 @@ def test_a_given_noise_is_kept():
     np.testing.assert_allclose(found.parameters["lengthscale"], found.kernel.lengthscale)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_grid_of_gaussians_has_the_scale_of_its_bumps():
     """F16, Fig. 2 (D): the maximum is near 0.85, the median heuristic at 14."""
     X = np.concatenate([gaussian_grid(), gaussian_grid(ratio=2.0, random_state=1)])

@@ -23,7 +23,7 @@ def problem_of(X, kernel, points=6, noise=None):
     return make_problem(X, kernel, points, noise, False, np.random.default_rng(0))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_draws_are_of_the_posterior(sample):
     """Against the posterior on a grid of (log θ, log τ²), normalised by a sum."""
     X, drawn = sample

@@ -44,7 +44,7 @@ def agree(draws, ess, mean, sd):
     assert abs(draws.std() / sd - 1) < 4 / np.sqrt(ess)  # wider than the Gaussian's 1/√(2 ess)
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_the_noise_alone_agrees_with_quadrature():
     """The density is made by hand, from [HR19, Thm. 5.3]."""
     x, y, y_task, z = make()
@@ -66,7 +66,7 @@ def test_the_noise_alone_agrees_with_quadrature():
     agree(draws[..., -1], found.ess["noise"], *moments(np.array(density), grid))
 
 
-@pytest.mark.slow
+@pytest.mark.statistics
 def test_all_parameters_of_a_plain_process_agree_with_quadrature():
     """Priors are about what the data say: the default kernel, and mean squares of z."""
     rng = np.random.default_rng(0)
@@ -159,6 +159,7 @@ class TestModel:
         with pytest.warns(UserWarning, match="The chains do not agree: R̂ of .* Raise warmup and samples"):
             fit(samples=4, warmup=20)
 
+    @pytest.mark.statistics
     @pytest.mark.parametrize("arguments", [{"inducing": 4}, {"representation": mh.Nystrom(10)}])
     def test_inducing_points_and_features(self, arguments):
         rng = np.random.default_rng(0)
