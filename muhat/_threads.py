@@ -7,6 +7,7 @@ cache run on every core. BLAS is held to one thread inside: its own threads and 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -29,21 +30,37 @@ def _pool() -> tuple[ThreadPoolExecutor, int]:
     return ThreadPoolExecutor(cores, thread_name_prefix="muhat"), cores
 
 
-@cache
+_found: dict[str, tuple[Any, bool]] = {}  # by file: the thread control, and whether all threads share it
+_modules = 0  # how many there were when we last looked
+
+
 def find_blas() -> tuple[list[Any], list[Any]]:
     """The thread controls that are loaded: those with one setting for the process (OpenBLAS), and those with
-    one for each thread (OpenMP, MKL). Found once, in some 10 ms.
+    one for each thread (OpenMP, MKL).
+
+    A library comes with a module: when their number has changed we look again, in some 5 ms.
     """
-    shared, own = [], []
-    for library in ThreadpoolController().lib_controllers:
-        before = library.num_threads
-        # A change that another thread makes is seen here or not.
-        probe = threading.Thread(target=_set, args=(library, before + 1))
-        probe.start()
-        probe.join()
-        (own if library.num_threads == before else shared).append(library)
-        _set(library, before)
-    return shared, own
+    global _modules
+    import scipy.linalg  # noqa: F401  SciPy has a BLAS of its own: have it now, not in the midst of the work
+
+    if len(sys.modules) != _modules:
+        _modules = len(sys.modules)
+        for library in ThreadpoolController().lib_controllers:
+            if library.filepath not in _found:
+                _found[library.filepath] = library, _is_shared(library)
+    shared = [library for library, is_shared in _found.values() if is_shared]
+    return shared, [library for library, is_shared in _found.values() if not is_shared]
+
+
+def _is_shared(library: Any) -> bool:
+    """Whether a change that another thread makes is seen here."""
+    before = library.num_threads
+    probe = threading.Thread(target=_set, args=(library, before + 1))
+    probe.start()
+    probe.join()
+    seen = library.num_threads != before
+    _set(library, before)
+    return seen
 
 
 def _set(library: Any, threads: int) -> None:
@@ -61,7 +78,8 @@ def _set(library: Any, threads: int) -> None:
 class _Hold:
     """BLAS on one thread while anybody holds it.
 
-    Every thread that holds limits itself. What all threads share the first limits and the last restores.
+    Every thread that holds limits itself. What all threads share the first limits and the last restores; a
+    library that came between is limited by who comes next.
     """
 
     def __init__(self) -> None:
@@ -72,12 +90,12 @@ class _Hold:
         self.mine.depth = getattr(self.mine, "depth", 0) + 1
         if self.mine.depth > 1:
             return
-        shared, own = find_blas()
-        self.mine.before = _limit(own)
         with self.lock:
-            if self.count == 0:
-                self.before = _limit(shared)
+            shared, own = find_blas()
+            held = [library for library, _ in self.before]
+            self.before += _limit([library for library in shared if library not in held])
             self.count += 1
+        self.mine.before = _limit(own)
 
     def __exit__(self, *_: object) -> None:
         self.mine.depth -= 1
@@ -88,6 +106,7 @@ class _Hold:
             self.count -= 1
             if self.count == 0:
                 _restore(self.before)
+                self.before = []
 
 
 def _limit(libraries: list[Any]) -> list[tuple[Any, int]]:

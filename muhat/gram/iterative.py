@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from muhat._array import Array, Namespace, is_traced, namespace
 from muhat.gram.base import Factored, Ridge
@@ -124,6 +123,8 @@ class IterativeRidge(Ridge):
         worst = float(residuals.max(initial=0.0))
         self.report = Convergence(worst <= tolerance, steps, worst)
         if not self.report.converged:
+            from sklearn.exceptions import ConvergenceWarning  # all else in a Gram does without scikit-learn
+
             shown = self.max_iterations if steps < 0 else steps
             warnings.warn(
                 f"Conjugate gradients stopped after {shown} steps at relative residual {worst:.1e} "

@@ -17,18 +17,6 @@ def run(code: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_import_brings_neither_jax_nor_matplotlib_nor_polars() -> None:
-    run(
-        "import sys, muhat\n"
-        "heavy = {'jax', 'matplotlib', 'polars', 'equinox', 'optax', 'blackjax'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-        "import numpy as np\n"
-        "g = muhat.Nystrom(2).gram(muhat.Gaussian(1.0), np.eye(3), 0)\n"
-        "g.ridge(0.1).solve(np.ones(3))\n"
-        "assert 'jax' not in sys.modules\n"
-    )
-
-
 @pytest.mark.slow
 def test_import_and_use_leave_the_jax_configuration_alone() -> None:
     run(
