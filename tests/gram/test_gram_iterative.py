@@ -12,6 +12,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import muhat as mh
+from muhat import _threads
 from muhat.gram import BlockedGram
 
 N = 300
@@ -152,19 +153,21 @@ def test_lanczos_is_exact_when_the_preconditioner_is(monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 8])
 @pytest.mark.parametrize("d", [2, 40])
-def test_products_hold_about_one_block(columns: int, d: int) -> None:
+def test_products_hold_about_one_block(columns: int, d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # On one thread: of two, on a busy core, one may hold a block while it waits.
+    monkeypatch.setattr(_threads._inside, "flag", True, raising=False)
     n, block = 3000, 100_000
     points = np.random.default_rng(0).normal(size=(n, d))
     gram = BlockedGram(mh.Gaussian(1.0), points, block_elements=block)
     V = np.ones((n, columns))
-    gram @ V  # threads and caches are made outside the count
+    gram @ V  # caches are made outside the count
     tracemalloc.start()
     out = gram @ V
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert np.isfinite(out).all()
     rows = 3 * 8 * points.size + 4 * V.nbytes
-    assert peak < 5 * 8 * block + rows
+    assert peak < 3 * 8 * block + rows
     assert peak < 0.15 * 8 * n * n
 
 
