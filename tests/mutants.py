@@ -446,21 +446,26 @@ class Children:
 
     def run(self, work: Iterable[tuple]) -> Iterator[tuple[object, dict, float]]:
         """``work`` is of (key, limit in processor seconds, function, arguments)."""
-        for key, limit, function, arguments in work:
-            while len(self.running) >= self.jobs:
+        try:
+            for key, limit, function, arguments in work:
+                while len(self.running) >= self.jobs:
+                    yield self._one()
+                out = Path(self.folder.name) / f"{time.monotonic_ns()}"
+                pid = os.fork()
+                if pid == 0:
+                    self._child(out, limit, function, arguments)
+                # A child that waits for ever uses no processor time: the clock ends it.
+                self.running[pid] = (key, out, time.monotonic(), 5 * limit)
+            while self.running:
                 yield self._one()
-            out = Path(self.folder.name) / f"{time.monotonic_ns()}"
-            pid = os.fork()
-            if pid == 0:
-                self._child(out, limit, function, arguments)
-            # A child that waits for ever uses no processor: the clock ends it, late because cores are shared.
-            self.running[pid] = (key, out, time.monotonic(), 5 * limit)
-        while self.running:
-            yield self._one()
+        finally:  # interrupted
+            for pid in self.running:
+                os.killpg(pid, signal.SIGKILL)
 
     def _child(self, out: Path, limit: float, function: object, arguments: tuple) -> None:
         try:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             log = os.open(out.with_suffix(".log"), os.O_WRONLY | os.O_CREAT)
             os.dup2(log, 1)
             os.dup2(log, 2)
@@ -665,6 +670,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="CSV of the verdicts; a run with the same file resumes")
     parser.add_argument("--quick", action="store_true", help="5 mutants, tests of their own folder only")
     options = parser.parse_args()
+    if not (options.tests.resolve().parent / "pyproject.toml").exists():
+        parser.error(
+            f"--tests must lie in a checkout, beside the settings in pyproject.toml: {options.tests}"
+        )
 
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(name, "1")
@@ -673,6 +682,8 @@ def main() -> None:
         for name in PRELOAD:
             importlib.import_module(name)
     warnings.filterwarnings("ignore", "os.fork")  # of JAX, which has no threads before its first computation
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # takes the children along
 
     mutants = sample(candidates(), 5 if options.quick else options.sample, options.seed)
     mutants = [mutant for mutant in mutants if options.folder in (None, mutant.folder)]
