@@ -98,8 +98,8 @@ class Normal(Message):
     """N(mean, var).
 
     Args:
-        mean: (n,).
-        var: (n,), above 0.
+        first: the means, (n,).
+        second: the variances, (n,), above 0.
     """
 
     names = ("mean", "var")
@@ -139,8 +139,8 @@ class Beta(Message):
     """Beta(a, b), embedded by its log odds.
 
     Args:
-        a: (n,), above 0.
-        b: (n,), above 0.
+        first: a, (n,), above 0.
+        second: b, (n,), above 0.
     """
 
     names = ("a", "b")
@@ -194,8 +194,8 @@ class Gamma(Message):
     """Gamma(shape, rate), embedded by its logarithm.
 
     Args:
-        shape: (n,), above 0.
-        rate: (n,), above 0.
+        first: the shapes, (n,), above 0.
+        second: the rates, (n,), above 0.
     """
 
     names = ("shape", "rate")

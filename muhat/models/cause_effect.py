@@ -175,7 +175,8 @@ class CauseEffect(Estimator):
         """Logarithm of the odds: positive when x causes y, negative when y causes x.
 
         Args:
-            x, y: as in :meth:`evidence`.
+            x: the first column, or a list of pairs, as in :meth:`evidence`.
+            y: the second column; None for a list.
 
         Returns:
             A number; for a list, (count,).
@@ -196,7 +197,8 @@ class CauseEffect(Estimator):
         """1 if x causes y and −1 if y causes x, with at least this probability; else 0: no decision.
 
         Args:
-            x, y: as in :meth:`evidence`.
+            x: the first column, or a list of pairs, as in :meth:`evidence`.
+            y: the second column; None for a list.
             level: from ½ on; at ½ only odds of 1 leave the direction open.
         """
         if check_share(level, "level", "pass e.g. 0.9") < 0.5:

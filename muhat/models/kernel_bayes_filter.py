@@ -54,7 +54,8 @@ class KernelBayesFilter(Estimator):
 
     Args:
         rule: ``"importance"`` [X22], ``"kbr_b"`` [FSG13], ``"kbr_a"`` [SFG13] or ``"deconditional"``.
-        kernel_x, kernel_z: on observations and states. None for the default kernels with lengthscales chosen.
+        kernel_x: kernel of the observations. None for the default kernel with a lengthscale chosen.
+        kernel_z: kernel of the states, None as above.
         reg: λ, δ or ε of the rule, as in :class:`muhat.KernelBayes`.
         reg_prior: η of its density ratio.
         reg_transition: λ' of the prediction, ``(Ĉ_ZZ + λ'I)⁻¹``.

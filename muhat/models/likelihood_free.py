@@ -67,9 +67,11 @@ class LikelihoodFree(Estimator):
             published: ``"dme"`` [HR19, Alg. 8.1], ``"kelfi"`` [HRA19], ``"kbr"`` [FSG13], ``"importance"``
             [X22], ``"kabc"`` [NFM13], ``"k2abc"`` [PJS16], ``"rejection"``. Several names, or None for
             adjusted, surrogate and rejection: the best by held-out log posterior density.
-        kernel_theta, kernel_x: ℓ and k of the published methods; None for the default kernels with
-            lengthscales chosen. ``kernel_theta`` is also that of the posterior embedding; None for one scaled
-            to each posterior.
+        kernel_theta: ℓ, on parameters, of the published methods; None for the default kernel with a
+            lengthscale chosen. It is also the kernel of the posterior embedding; None for one scaled to each
+            posterior.
+        kernel_x: k, on observations, of the published methods; None for the default kernel with a lengthscale
+            chosen.
         reg: on the operator scale: λ of ``kabc`` and ``importance``, δ of ``dme`` and ``kbr``.
         reg_prior: λ of the conditional operator of ``dme`` and ``kelfi``, η of the density ratio of ``kbr``
             and ``importance``.

@@ -103,8 +103,9 @@ class TaskTransformedGP(Estimator):
         center: whether f is the Gaussian process plus a constant, estimated from z. None for yes where
             parameters are learned.
         starts: how many starting points are followed, of the many that are tried.
-        chains, samples, warmup: of ``optimize="sample"``: chains, draws kept in each, and steps before
-            that are dropped.
+        chains: number of chains, for ``optimize="sample"``.
+        samples: draws kept in each chain.
+        warmup: steps of each chain before these, which are dropped.
         random_state: seed.
 
     Attributes:

@@ -172,9 +172,10 @@ def conditional_independence_test(
         x: rows, (n, d): an array or frame; a vector is one column.
         y: the rows that go with them.
         z: the rows of what is known.
-        kernel_x, kernel_y: kernels of x and y; of their residuals in the residual test, where all choices of
+        kernel_x: kernel of x; of its residuals in the residual test, where all choices of
             :func:`independence_test` are open. None for a Gaussian at the median distance with a factor for
             each category; many scales in the residual test.
+        kernel_y: kernel of y, in the same way.
         kernel_z: kernel of z, None as above. It is tried at several scales, and column by column.
         method: ``"kci"``: HSIC between the residuals of kernel features, which sees every way x and y may
             depend given z [Z11]; ``"residual"``: HSIC between the residuals of x and of y themselves after
