@@ -30,8 +30,11 @@ def pytest_testnodedown(node, error):
     SPENT.append(getattr(node, "workeroutput", {}).get("processor_seconds", 0.0))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # after all else, but for pytest's last line
 def pytest_terminal_summary(terminalreporter):
+    result = yield
     # With workers, the children of this process are the workers, and those have told.
     own = time.process_time() if SPENT else sum(os.times()[:4])
     wall, processor = (time.perf_counter() - STARTED) / 60, (own + sum(SPENT)) / 60
     terminalreporter.write_line(f"{wall:.1f} minutes, {processor:.1f} minutes of processor time")
+    return result

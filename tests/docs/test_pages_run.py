@@ -14,6 +14,7 @@ def kernels_as_they_were():
     Kernel._classes[:] = before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_blocks_run_in_order_and_print_what_the_page_says(page, tmp_path, monkeypatch, kernels_as_they_were):
     monkeypatch.chdir(tmp_path)

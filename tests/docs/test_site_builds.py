@@ -9,6 +9,8 @@ import sys
 import pytest
 from docs_pages import ROOT
 
+pytestmark = pytest.mark.slow
+
 NEEDED = ("mkdocs", "material", "mkdocstrings", "mkdocstrings_handlers.python", "math_core")
 
 
