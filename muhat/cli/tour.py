@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from muhat.cli.errors import check_output, plain_errors, writing
+from muhat.cli.errors import BadUsage, check_output, plain_errors, writing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,31 +27,39 @@ def tour(
     ] = DEFAULT,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write the report, print nothing.")] = False,
+    chapter: Annotated[
+        str | None, typer.Option(help="One chapter only, e.g. embedding.", show_default="all")
+    ] = None,
 ) -> None:
     """See what the library does, on data, and write a report."""
     with plain_errors():
         check_output(output)
-        run(output, seed, quiet)
+        run(output, seed, quiet, chapter)
 
 
-def run(output: Path, seed: int, quiet: bool) -> None:
-    """Run every chapter and write the report."""
+def run(output: Path, seed: int, quiet: bool, chapter: str | None = None) -> None:
+    """Run every chapter, or the one of that name, and write the report."""
     from muhat._threads import one_blas_thread
-    from muhat.cli.chapters import chapters
+    from muhat.cli.chapters import chapters, name_of
     from muhat.cli.page import Page, console
     from muhat.report import Report
 
+    todo = chapters()
+    if chapter is not None:
+        names = [name_of(each) for each in todo]
+        if chapter not in names:
+            raise BadUsage(f"there is no chapter {chapter!r}: choose one of {', '.join(names)}.")
+        todo = [todo[names.index(chapter)]]
     terminal = console()
     report = Report("A tour of muhat", SUMMARY.format(seed=seed))
     page = Page(report, None if quiet else terminal)
-    todo = chapters()
     # The matrices are small, where threads of BLAS cost more than they give, above all on a busy machine.
     with one_blas_thread(), _progress(terminal, quiet) as progress:
         task = progress.add_task("", total=len(todo))
-        for number, chapter in enumerate(todo, start=1):
-            progress.update(task, description=f"{number} of {len(todo)}: {chapter.TITLE}")
-            page.section(chapter.TITLE)
-            chapter.run(page, seed)
+        for number, each in enumerate(todo, start=1):
+            progress.update(task, description=f"{number} of {len(todo)}: {each.TITLE}")
+            page.section(each.TITLE)
+            each.run(page, seed)
             progress.advance(task)
     with writing(output):
         report.write(output)

@@ -54,8 +54,8 @@ def to_arviz(
         groups["prior"] = _variables(rows, names)
     if observed is not None:
         groups["observed_data"] = {"x": np.ravel(np.asarray(observed, dtype=np.float64))}
-    if hasattr(arviz, "InferenceData"):
-        return arviz.from_dict(**groups)
+    if arviz.__version__.startswith("0."):
+        return arviz.from_dict(**groups)  # one keyword a group
     return arviz.from_dict(groups)
 
 

@@ -26,7 +26,7 @@ def test_help_names_every_verb():
     result = invoke("--help")
     assert result.exit_code == 0
     assert "tour" in result.output
-    for option in ("--output", "--seed", "--quiet"):
+    for option in ("--output", "--seed", "--quiet", "--chapter"):
         assert option in invoke("tour", "--help").output
 
 

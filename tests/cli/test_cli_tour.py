@@ -103,6 +103,19 @@ def test_a_short_tour_from_the_command_line(tmp_path, monkeypatch):
     assert "with seed 1" in (tmp_path / "other.html").read_text(encoding="utf-8")
 
 
+def test_one_chapter(tmp_path):
+    output = tmp_path / "one.html"
+    result = CliRunner().invoke(app, ["tour", "--chapter", "saving", "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    document = check_report(output.read_text(encoding="utf-8"))
+    assert len(document.all("h2")) == 1
+    assert CHAPTERS["ch60_saving"].TITLE in document.text
+    result = CliRunner().invoke(app, ["tour", "--chapter", "ch60_saving", "-o", str(tmp_path / "none.html")])
+    assert result.exit_code == 2
+    assert "choose one of embedding, density, conditional, conditional_density," in result.stderr
+    assert not (tmp_path / "none.html").exists()
+
+
 def test_a_bar_on_a_terminal(tmp_path, monkeypatch):
     terminal = io.StringIO()
     console = Console(file=terminal, force_terminal=True, width=100)

@@ -175,12 +175,13 @@ def test_gradient_through_a_jittered_factor() -> None:
 
 
 def test_ridge_of_duplicates_needs_no_jitter() -> None:
-    # n copies of a point: K is all ones, and the smallest eigenvalue is the ridge alone.
+    # n copies of a point: K is all ones, and the smallest eigenvalue is the ridge alone. The error of a
+    # solve is a few times the condition number n/c by the rounding; how many times depends on the BLAS.
     n = 50
     for c in (1e-3, 1e-8, 1e-12):
         ridge = DenseGram(np.ones((n, n))).ridge(c)
         assert ridge.factor.jitter == 0
-        np.testing.assert_allclose(ridge.solve(np.ones(n)), 1 / (n + c), rtol=4 * n * EPS / c)
+        np.testing.assert_allclose(ridge.solve(np.ones(n)), 1 / (n + c), rtol=5 * n * EPS / c)
         assert ridge.logdet() == pytest.approx(np.log(n + c) + (n - 1) * np.log(c), rel=1e-4)
 
 

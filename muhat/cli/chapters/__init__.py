@@ -16,6 +16,7 @@ from muhat.cli.page import Page
 class Chapter(Protocol):
     """What a chapter's module holds."""
 
+    __name__: str
     TITLE: str
 
     def run(self, page: Page, seed: int) -> None:
@@ -27,3 +28,8 @@ def chapters() -> list[Chapter]:
     """The chapters in order."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith("ch"))
     return [cast(Chapter, import_module(f"{__name__}.{name}")) for name in names]
+
+
+def name_of(chapter: Chapter) -> str:
+    """The name in the chapter's file name, e.g. ``"embedding"`` of ``ch10_embedding.py``."""
+    return chapter.__name__.rpartition(".")[2].partition("_")[2]
