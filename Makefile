@@ -2,21 +2,31 @@
 # constraints.txt, and makes it again only when one of the two has changed.
 
 PYTHON ?= python3
+# The oldest Python that we accept, with which the pins are made; and the newest that is installed here.
+PYTHON_OLDEST ?= python3.11
+PYTHON_NEWEST ?= $(shell for v in 3.14 3.13 3.12; do \
+	for p in python$$v "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$v.*/bin/python; do \
+	"$$p" -c '' 2>/dev/null && echo "$$p" && exit; done; done; echo $(PYTHON))
 VENV ?= .venv
 VENV_PEERS ?= .venv-peers
 PYTEST_ARGS ?=
 PEERS_ARGS ?=
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
+NEWEST := $(VENV)-newest/.stamp
+OLDEST := $(VENV)-oldest/.stamp
 PEERS := $(VENV_PEERS)/.stamp
+
+# Arguments of Python, here and in the environments of other versions.
+FAST = -m pytest -n logical $(PYTEST_ARGS)
+INSTALL = -m pip --disable-pip-version-check install
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test test-fast lint format docs bench bench-peers clean
+.PHONY: help run test test-fast test-newest test-oldest lint format docs dist pins bench bench-peers clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +39,13 @@ test: $(DEV)  ## run every test, also the slow ones
 	$(BIN)/python -m pytest -m "" -n logical --dist worksteal $(PYTEST_ARGS)
 
 test-fast: $(DEV)  ## run the default tests only
-	$(BIN)/python -m pytest -n logical $(PYTEST_ARGS)
+	$(BIN)/python $(FAST)
+
+test-newest: $(NEWEST)  ## run the default tests with the newest releases of everything
+	$(VENV)-newest/bin/python $(FAST)
+
+test-oldest: $(OLDEST)  ## run the default tests with the oldest releases that we accept
+	$(VENV)-oldest/bin/python $(FAST)
 
 lint: $(DEV)  ## check style, format and types
 	$(BIN)/ruff check .
@@ -43,14 +59,33 @@ format: $(DEV)  ## fix style and format in place
 docs: $(DEV)  ## build the documentation into site/
 	$(BIN)/python -m mkdocs build --strict
 
+# `build` makes the wheel from the source archive, so that both are known to be whole. The wheel is then tried
+# where nothing of the checkout can be imported.
+dist: $(DEV)  ## build wheel and source archive into dist/, check and try them
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python .ci/check_dist.py
+	$(PYTHON) -m venv --clear $(VENV)-dist
+	$(VENV)-dist/bin/python $(INSTALL) -c constraints.txt dist/*.whl
+	cd $(VENV)-dist && bin/python -I -m muhat tour --chapter embedding --output tour.html
+
+pins:  ## move the pins in constraints.txt to the newest releases, if the default tests pass with them
+	$(PYTHON_OLDEST) -m venv --clear $(VENV)-pins
+	$(VENV)-pins/bin/python $(INSTALL) -e '.[dev,docs]'
+	$(VENV)-pins/bin/python $(FAST)
+	$(VENV)-pins/bin/python -m pip list --format freeze --exclude-editable --exclude pip --exclude setuptools \
+		>$(VENV)-pins/pins.txt
+	{ grep '^#' constraints.txt; tr A-Z_ a-z- <$(VENV)-pins/pins.txt | LC_ALL=C sort; } >$(VENV)-pins/constraints.txt
+	cp $(VENV)-pins/constraints.txt constraints.txt
+
 bench: $(DEV)  ## run the benchmarks
 	$(BIN)/python -m benchmarks
 
 bench-peers: $(PEERS)  ## run the comparisons with other packages, in $(VENV_PEERS)
 	$(VENV_PEERS)/bin/python -m benchmarks.peers $(PEERS_ARGS)
 
-clean:  ## remove the environment and everything built
-	rm -rf $(VENV) $(VENV_PEERS) build dist site .pytest_cache .ruff_cache .hypothesis
+clean:  ## remove the environments and everything built
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-oldest $(VENV)-dist $(VENV)-pins $(VENV_PEERS) build dist site .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:
@@ -59,15 +94,27 @@ $(VENV)/.stamp-venv:
 	@touch $@
 
 $(CORE): pyproject.toml constraints.txt | $(VENV)/.stamp-venv
-	$(PIP) install -c constraints.txt -e .
+	$(BIN)/python $(INSTALL) -c constraints.txt -e .
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)/.stamp-venv
-	$(PIP) install -c constraints.txt -e '.[dev,docs]'
+	$(BIN)/python $(INSTALL) -c constraints.txt -e '.[dev,docs]'
 	@touch $(CORE) $@
+
+$(NEWEST): pyproject.toml
+	$(PYTHON_NEWEST) -m venv --clear $(VENV)-newest
+	$(VENV)-newest/bin/python $(INSTALL) -e '.[dev]'
+	@touch $@
+
+# A lower bound `name>=version` of pyproject.toml becomes the pin `name==version`.
+$(OLDEST): pyproject.toml
+	$(PYTHON_OLDEST) -m venv --clear $(VENV)-oldest
+	sed -nE 's/^ *"([a-z-]+)(\[.*\])?>=([0-9.]+).*/\1==\3/p' pyproject.toml >$(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/bin/python $(INSTALL) -c $(VENV)-oldest/constraints.txt -e '.[dev]'
+	@touch $@
 
 # Its own environment: the peers' needs are no concern of the library's.
 $(PEERS): pyproject.toml constraints.txt benchmarks/peers/requirements.txt
 	$(PYTHON) -m venv $(VENV_PEERS)
-	$(VENV_PEERS)/bin/python -m pip --disable-pip-version-check install -c constraints.txt -r benchmarks/peers/requirements.txt -e .
+	$(VENV_PEERS)/bin/python $(INSTALL) -c constraints.txt -r benchmarks/peers/requirements.txt -e .
 	@touch $@

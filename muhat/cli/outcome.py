@@ -65,6 +65,7 @@ def working(what: str) -> Iterator[Callable[[str, int, int], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     terminal = Console(file=sys.stderr)
+    terminal.quiet = not terminal.is_terminal  # before rich 15 a disabled bar ends with an empty line
     with Progress(
         BarColumn(bar_width=24),
         TextColumn("{task.description}", markup=False),

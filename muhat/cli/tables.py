@@ -24,6 +24,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 _TURNS = set("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\ufeff")
 _COMPLAINTS = {
     "more fields": "a row has more cells than the first line has names.",
+    "empty CSV": "it has 0 rows.",  # polars 1, of a file of blank lines
     "utf-8": "it is not in UTF-8; save it so.",
 }
 ID_ROWS = 3  # text that never repeats in this many rows or more is taken for an identifier

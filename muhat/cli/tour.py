@@ -68,12 +68,14 @@ def run(output: Path, seed: int, quiet: bool, chapter: str | None = None) -> Non
 
 
 def _progress(terminal: Console, quiet: bool) -> Progress:
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
+    wanted = terminal.is_terminal and not quiet
     return Progress(
         BarColumn(bar_width=24),
         TextColumn("{task.description}", markup=False),
-        console=terminal,
+        console=terminal if wanted else Console(quiet=True),  # before rich 15 no bar is still an empty line
         transient=True,
-        disable=quiet or not terminal.is_terminal,
+        disable=not wanted,
     )
