@@ -19,32 +19,37 @@ NEWEST := $(VENV)-newest/.stamp
 OLDEST := $(VENV)-oldest/.stamp
 PEERS := $(VENV_PEERS)/.stamp
 
-# Arguments of Python, here and in the environments of other versions.
-FAST = -m pytest -n logical $(PYTEST_ARGS)
+# Arguments of Python, here and in the environments of other versions. A worker gets neighbouring tests, so
+# that what a module's tests share is made once; at the end, those who are done take from the others.
+PYTEST = -m pytest -n logical --dist worksteal
+FAST = $(PYTEST) $(PYTEST_ARGS)
 INSTALL = -m pip --disable-pip-version-check install
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test test-fast test-newest test-oldest lint format docs dist pins bench bench-peers clean
+.PHONY: help run test test-fast test-statistics test-newest test-oldest lint format docs dist pins bench bench-peers clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "Variables: PYTHON=$(PYTHON) VENV=$(VENV) PYTEST_ARGS=$(PYTEST_ARGS)"
 
 run: $(CORE)  ## install and take the tour
 	$(BIN)/muhat tour
 
-test: $(DEV)  ## run every test, also the slow ones
-	$(BIN)/python -m pytest -m "" -n logical --dist worksteal $(PYTEST_ARGS)
+test: $(DEV)  ## run the tests, also the slow ones (10 minutes on two cores)
+	$(BIN)/python $(PYTEST) -m "not statistics" $(PYTEST_ARGS)
 
-test-fast: $(DEV)  ## run the default tests only
+test-fast: $(DEV)  ## run the fast tests, as before each commit (2 minutes)
 	$(BIN)/python $(FAST)
 
-test-newest: $(NEWEST)  ## run the default tests with the newest releases of everything
+test-statistics: $(DEV)  ## run levels, power, rates, calibration, experiments (15 minutes)
+	$(BIN)/python $(PYTEST) -m statistics $(PYTEST_ARGS)
+
+test-newest: $(NEWEST)  ## run the fast tests with the newest releases of everything
 	$(VENV)-newest/bin/python $(FAST)
 
-test-oldest: $(OLDEST)  ## run the default tests with the oldest releases that we accept
+test-oldest: $(OLDEST)  ## run the fast tests with the oldest releases that we accept
 	$(VENV)-oldest/bin/python $(FAST)
 
 lint: $(DEV)  ## check style, format and types
@@ -69,7 +74,7 @@ dist: $(DEV)  ## build wheel and source archive into dist/, check and try them
 	$(VENV)-dist/bin/python $(INSTALL) -c constraints.txt dist/*.whl
 	cd $(VENV)-dist && bin/python -I -m muhat tour --chapter embedding --output tour.html
 
-pins:  ## move the pins in constraints.txt to the newest releases, if the default tests pass with them
+pins:  ## move the pins in constraints.txt to the newest releases, if the fast tests pass with them
 	$(PYTHON_OLDEST) -m venv --clear $(VENV)-pins
 	$(VENV)-pins/bin/python $(INSTALL) -e '.[dev,docs]'
 	$(VENV)-pins/bin/python $(FAST)
@@ -102,6 +107,7 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/.stamp-venv
 	@touch $(CORE) $@
 
 $(NEWEST): pyproject.toml
+	@echo "The newest Python found is $$($(PYTHON_NEWEST) -V); name another by PYTHON_NEWEST=python3.14"
 	$(PYTHON_NEWEST) -m venv --clear $(VENV)-newest
 	$(VENV)-newest/bin/python $(INSTALL) -e '.[dev]'
 	@touch $@

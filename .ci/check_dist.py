@@ -15,7 +15,7 @@ def check(wheel: Path, archive: Path) -> list[str]:
         names = opened.namelist()
         [info] = {name.split("/")[0] for name in names if ".dist-info/" in name}
         texts = [opened.read(f"{info}/METADATA")]
-    package = {"muhat/py.typed", "muhat/models/causation.npz"}
+    package = {"muhat/py.typed", "muhat/__init__.pyi", "muhat/models/causation.npz"}
     missing = {*package, f"{info}/licenses/LICENSE"} - set(names)
     wrong += [f"{wheel.name}: no {name}" for name in sorted(missing)]
     others = {name.split("/")[0] for name in names} - {"muhat", info}
