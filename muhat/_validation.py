@@ -13,8 +13,8 @@ from muhat._array import Array, is_jax, is_traced
 def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
     """``X`` as a finite floating-point array of shape ``(n, d)``.
 
-    NumPy arrays keep single precision if they have it; JAX arrays and tracers pass through (values
-    are inspected only when they are concrete). Data frames of numbers are taken column by column;
+    In double precision, whatever came in: results are. JAX arrays and tracers pass through as they are
+    (values are inspected only when they are concrete). Data frames of numbers are taken column by column;
     tables that also hold categories go through :class:`muhat._tables.Encoder`.
     """
     if is_jax(X):
@@ -45,7 +45,7 @@ def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
     if A.dtype.kind not in "biuf":
         _refuse_dtype(A, name)
     check_shape(A.shape, name, min_rows)
-    A = np.ascontiguousarray(A, dtype=A.dtype if A.dtype == np.float32 else np.float64)
+    A = np.ascontiguousarray(A, dtype=np.float64)
     _check_finite(A, name)
     return A
 

@@ -99,6 +99,7 @@ class Kernel:
         encoder, A = encode(X, "X")
         B = A if Y is None else encoder.transform(Y, "Y")
         check_same_columns(B, A.shape[1], "Y", "X")
+        A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
         return np.asarray(self.resolve(A, encoder.names)(A, B))
 
     # -- composition ---------------------------------------------------------------------------

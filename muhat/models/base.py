@@ -39,7 +39,7 @@ class Estimator(BaseEstimator):
 
     def _fit_rows(self, X: Any, min_rows: int = 2, name: str = "X") -> Array:
         encoder, A = encode(X, name, min_rows)
-        A = np.asarray(A)  # estimators work in NumPy, whatever comes in
+        A = np.asarray(A, dtype=np.float64)  # estimators work in NumPy and in double precision
         _check_feature_names(self, X, reset=True)
         self.encoder_x_ = encoder
         self.n_features_in_ = A.shape[1]
@@ -88,7 +88,7 @@ class Estimator(BaseEstimator):
                 "an array: take the rows that you ask for into memory."
             )
         _check_feature_names(self, X, reset=False)
-        A = np.asarray(self.encoder_x_.transform(X, name))
+        A = np.asarray(self.encoder_x_.transform(X, name), dtype=np.float64)
         if A.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"{name} has {A.shape[1]} features, but {type(self).__name__} is expecting "

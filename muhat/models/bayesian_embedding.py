@@ -255,6 +255,7 @@ def witness_posterior(
     B, at = encoder.transform(y, "y"), encoder.transform(points, "points")
     check_same_columns(B, A.shape[1], "y", "x")
     check_same_columns(at, A.shape[1], "points", "x")
+    A, B, at = (np.asarray(rows, dtype=np.float64) for rows in (A, B, at))
     pairs = kernels.draws() if isinstance(kernels, SampledKernel) else list(kernels)
     if not pairs:
         raise ValueError("kernels is empty: pass at least one kernel, or mh.sample_kernel(both samples).")

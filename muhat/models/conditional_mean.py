@@ -297,7 +297,8 @@ class ConditionalMean(RegressorMixin, Estimator):
         check_is_fitted(self)
         check_same_columns(mu.points, self.n_features_in_, "mu.points", "the X seen in fit")
         x = self.encoder_x_.recode(mu.points, mu.encoder or Encoder(), "mu")
-        return x, np.atleast_2d(mu.weights)
+        # Estimators work in NumPy and in double precision, whatever the embedding is made of.
+        return np.asarray(x, dtype=np.float64), np.atleast_2d(np.asarray(mu.weights, dtype=np.float64))
 
     def _integrate(self, x: Array, W: Array) -> Array | Factored:
         """``μ(X)`` at the inputs, (n, batch)."""

@@ -259,6 +259,6 @@ def numerator_points(
                 "embeddings is none, and far from all data a posterior has no mass left."
             )
         return np.asarray(points, dtype=float), weights
-    A = np.asarray(encoder.transform(numerator, name))
+    A = np.asarray(encoder.transform(numerator, name), dtype=np.float64)
     check_same_columns(A, d, name, than)
     return A, np.full(len(A), 1 / len(A))
