@@ -390,7 +390,7 @@ class KernelBayesFilter(Estimator):
         if initial is None:
             return self._machine.at(np.full(n, 1 / n))
         points, weights = prior_points(self, initial, "initial")
-        if points is self.Z_:
+        if np.array_equal(points, self.Z_):  # whichever array holds them
             return self._machine.at(weights)
         # The nearest embedding on the training points: (G + nηI)⁻¹ μ(Z).
         prior = Prior.of(self._machine.gram_z, points, weights)
