@@ -56,6 +56,14 @@ def floating(X: Any, xp: Namespace) -> Array:
     return X.astype(float) if X.dtype.kind in "biu" else X
 
 
+def column_sd(A: np.ndarray) -> np.ndarray:
+    """Standard deviations of the columns of ``A`` (n, d), (d,).
+
+    Exactly 0 for a constant, which the rounding of its mean would else make a column that varies.
+    """
+    return np.where((A[:1] == A).all(axis=0), 0.0, A.std(axis=0))
+
+
 def root(s: Array, xp: Namespace) -> Array:
     """√s for s ≥ 0, with derivative 0 (not infinity) at s = 0 under JAX."""
     if xp is np:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from muhat._array import Array, Namespace, namespace
+from muhat._array import Array, Namespace, column_sd, namespace
 from muhat._linalg import Cholesky, cholesky
 from muhat.kernels.algebra import Product, Restricted, Scaled
 from muhat.kernels.base import Kernel, NoClosedForm
@@ -68,7 +68,7 @@ class Measure(NamedTuple):
     @classmethod
     def of(cls, X: np.ndarray, categorical: list[int], rng: np.random.Generator) -> Measure:
         """ν for the rows ``X`` (n, d)."""
-        sd = X.std(axis=0)
+        sd = column_sd(X)
         numeric = [j for j in range(X.shape[1]) if j not in categorical and sd[j] > 0]
         rows = rng.choice(len(X), min(len(X), NU_ROWS), replace=False)
         levels = {j: max(len(np.unique(X[:, j])), 2) for j in categorical}

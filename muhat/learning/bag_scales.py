@@ -41,12 +41,14 @@ class Scales:
         spread = bags.means.std(axis=0)
         inside = bags.centred().pool()
         sd = inside.std(axis=0)
-        sd = np.where(sd > 0, sd, 1.0)  # a column that is constant in every bag has a place and no shape
+        rounding = 1e-14 * np.abs(bags.means).max(axis=0)
+        # A column that is constant in every bag has a place and no shape; what rounding leaves of it is none.
+        sd = np.where(sd > rounding, sd, 1.0)
         try:
             unit = float(Gaussian("median").resolve(inside / sd).lengthscale)  # type: ignore[attr-defined]
         except ValueError:  # no bag has two points
             unit = 1.0
-        return cls(np.where(spread > 1e-12 * sd, spread, np.inf), LONGEST * unit * sd)
+        return cls(np.where(spread > np.maximum(1e-12 * sd, rounding), spread, np.inf), LONGEST * unit * sd)
 
     def distances(self, bags: AnyBags, first: OctaveKernel | None) -> np.ndarray:
         """Squared distances of place and of shape in every octave, (1 + J, n, n); exact without features."""

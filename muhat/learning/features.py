@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from muhat._array import Array, namespace
+from muhat._array import Array, column_sd, namespace
 from muhat._progress import progress_bar
 from muhat._threads import one_blas_thread
 from muhat._validation import as_generator, as_rows, as_weights, check_positive, check_same_rows
@@ -95,7 +95,8 @@ def target_features(
     Phi = np.asarray(features.features(Z), dtype=np.float64)  # type: ignore[attr-defined]
     if not numbers:
         return Phi
-    spread = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
+    sd = column_sd(Z)
+    spread = np.where(sd > 0, sd, 1.0)
     return np.concatenate([Phi, (Z - Z.mean(axis=0)) / (spread * Z.shape[1] ** 0.5)], axis=1)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from muhat._array import Array
+from muhat._array import Array, column_sd
 from muhat._linalg import SingularSystem
 from muhat._progress import progress_bar
 from muhat._threads import one_blas_thread
@@ -153,8 +153,7 @@ def choose_filter(task: FilterTask, rng: np.random.Generator) -> FilterChoice:
     start = starts[0]
     if not folds or not free.any():  # too short to hold anything out, or nothing to choose
         return _apply(given, start)
-    scale = np.concatenate(task.Z).std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = _units(task)
     path: list[Array] = []
     landmarks = [_both_landmarks(task, f, rng) for f in folds]
     if any(of_x is None or len(of_x) > LANDMARKS for of_x, _ in landmarks):
@@ -354,6 +353,12 @@ def column(cross: Any, t: int) -> Any:
     return cross[:, t : t + 1]
 
 
+def _units(task: FilterTask) -> Array:
+    """The standard deviations of the states, one for a constant: errors are in units of these."""
+    sd = column_sd(np.concatenate(task.Z))
+    return np.where(sd > 0, sd, 1.0)
+
+
 def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Generator) -> float:
     """λ of the smoother's way back, by the error of smoothed means on one held-out stretch."""
     folds = folds_of(task.X, task.Z)[:1]
@@ -362,6 +367,7 @@ def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Gener
         return float(regs[2])
     fold = folds[0]
     landmarks = _both_landmarks(task, fold, rng)
+    scale = _units(task)
     with one_blas_thread():
         forward, report = _machines(task, choice, fold, landmarks)
         errors = np.zeros(len(regs))
@@ -370,5 +376,5 @@ def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Gener
             for j, reg in enumerate(regs):
                 smoothed = smooth_back(forward, forward.backward(float(reg)), states)
                 means = np.array([forward.weights(s) @ fold.Z for s in smoothed])
-                errors[j] += ((means - Z) ** 2).sum()
+                errors[j] += (((means - Z) / scale) ** 2).sum()
     return float(regs[int(np.nanargmin(errors))])

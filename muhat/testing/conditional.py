@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from muhat import _threads
+from muhat._array import column_sd
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_same_rows
 from muhat.kernels.base import Kernel
@@ -254,7 +255,7 @@ def numeric(A: np.ndarray, encoder: Encoder) -> np.ndarray:
         else:
             out.append(A[:, [j]])
     F = np.hstack(out)
-    sd = F.std(axis=0)
+    sd = column_sd(F)
     return (F - F.mean(axis=0))[:, sd > 0] / sd[sd > 0]
 
 

@@ -57,6 +57,7 @@ def memory_length(Z: np.ndarray) -> float:
     n = len(Z)
     A = np.asarray(Z, dtype=np.float64) - Z.mean(axis=0)
     size = 1 << (2 * n - 1).bit_length()
+    A = A[:, (Z[:1] != Z).any(axis=0)]  # a constant, less its rounded mean, would correlate with itself
     spectrum = np.abs(np.fft.rfft(A, size, axis=0)) ** 2
     autocovariance = np.fft.irfft(spectrum, size, axis=0)[: max(2, n // 4)]
     longest = 0.0

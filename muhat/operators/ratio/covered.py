@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from muhat._array import column_sd
+
 # Rows of the denominator that are looked at, at most.
 ROWS = 5000
 # A point is covered that is no lonelier than the loneliest of the denominator, by this factor.
@@ -20,7 +22,7 @@ class Cover:
     def __init__(self, Z: np.ndarray) -> None:
         from scipy.spatial import KDTree
 
-        sd = Z.std(axis=0)
+        sd = column_sd(Z)
         self.unit = np.where(sd > 0, sd, 1.0)
         Z = Z / self.unit
         if len(Z) > ROWS:
