@@ -15,13 +15,18 @@ from muhat.operators.conditional import conditional_ridge, conditional_weights
 
 
 def rejection_weights(distances: np.ndarray, share: float) -> np.ndarray:
-    """Equal weights on the nearest share of the simulations, (q, n), for distances (q, n) of x to y."""
+    """Equal weights on the nearest share of the simulations, (q, n), for distances (q, n) of x to y.
+
+    Simulations at the same distance that are not all within the share have what is left of it together: which
+    of them comes first says nothing.
+    """
     n = distances.shape[1]
     count = min(n, max(1, round(share * n)))
-    nearest = np.argpartition(distances, count - 1, axis=1)[:, :count]
-    out = np.zeros(distances.shape)
-    np.put_along_axis(out, nearest, 1 / count, axis=1)
-    return out
+    last = np.partition(distances, count - 1, axis=1)[:, [count - 1]]
+    slack = 1e-12 * np.abs(distances).max(axis=1, keepdims=True)
+    nearer, level = distances < last - slack, np.abs(distances - last) <= slack
+    left = count - nearer.sum(axis=1, keepdims=True)
+    return (nearer + level * left / level.sum(axis=1, keepdims=True)) / count
 
 
 def k2abc_weights(squared_mmd: np.ndarray, scale: float) -> np.ndarray:
