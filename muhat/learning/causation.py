@@ -21,6 +21,7 @@ from muhat.learning.causal_pairs import standardize
 FREQUENCIES = np.array([0.5, 1.0, 1.5, 2.2, 3.2, 4.8, 7.0])
 LOW = 3
 LANDMARKS, LENGTHSCALE = 14, 0.6  # of the regressions
+APART = 1e-9  # landmarks nearer than this are one: tied values differ by rounding, which changes with units
 RIDGES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)  # of which generalized cross-validation chooses
 MOST = 2000  # points that count: as many as in artificial pairs, since no model is right at all n
 BOUND = 50.0  # of a feature: logarithms of next to nothing are cut here
@@ -43,6 +44,7 @@ class Smoother:
     def __init__(self, a: np.ndarray) -> None:
         quantiles = np.quantile(a, np.linspace(0.01, 0.99, LANDMARKS))
         at = np.unique(np.concatenate([quantiles, np.linspace(a.min(), a.max(), LANDMARKS // 2)]))
+        at = at[np.append(True, np.diff(at) > APART)]
         B = np.concatenate([a[:, None], np.exp(-((a[:, None] - at) ** 2) / (2 * LENGTHSCALE**2))], axis=1)
         B -= B.mean(axis=0)
         values, V = np.linalg.eigh(B.T @ B / len(a))
