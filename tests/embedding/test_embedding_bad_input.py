@@ -175,13 +175,6 @@ class TestHardButFine:
         np.testing.assert_allclose(one(X[:1]), 1)
         np.testing.assert_allclose(one.cov(), np.zeros((2, 2)), atol=1e-15)
 
-    def test_duplicated_rows_are_points_of_double_weight(self):
-        doubled = mh.embed(np.concatenate([X, X[:5]]), KERNEL)
-        w = np.r_[np.full(5, 2.0), np.ones(15)] / 25
-        same = mh.embed(X, KERNEL, weights=w)
-        np.testing.assert_allclose(doubled(X), same(X), rtol=1e-12)
-        np.testing.assert_allclose(doubled.quantile([0.1, 0.5]), same.quantile([0.1, 0.5]))
-
     def test_fewer_rows_than_columns(self):
         Z = np.random.default_rng(1).standard_normal((5, 50))
         wide = mh.embed(Z)
@@ -198,10 +191,6 @@ class TestHardButFine:
         wide = mh.Gaussian(1e3)
         low = mh.embed(X, wide, representation=mh.Nystrom(20))
         np.testing.assert_allclose(low(X), mh.embed(X, wide)(X), rtol=1e-6)
-
-    def test_single_precision_points(self):
-        single = mh.embed(X.astype(np.float32), KERNEL)
-        np.testing.assert_allclose(single(X.astype(np.float32)), mh.embed(X, KERNEL)(X), rtol=1e-5)
 
     def test_integers_lists_and_fortran_order(self):
         Z = np.arange(12).reshape(6, 2)

@@ -103,15 +103,6 @@ def test_readouts_that_take_categories():
     assert mu.herd(4).shape == (4, 2)
 
 
-def test_numeric_frames_are_arrays(frame):
-    X = np.random.default_rng(0).standard_normal((10, 2))
-    data = pd.DataFrame(X, columns=["a", "b"])
-    for same in (data, pl.DataFrame({"a": X[:, 0], "b": X[:, 1]})):
-        mu = mh.embed(same, mh.Gaussian(1.0))
-        assert_allclose(mu.mean(), X.mean(axis=0))
-        assert_allclose(mu(X), mh.embed(X, mh.Gaussian(1.0))(X), rtol=1e-12)
-
-
 class TestBadTables:
     @pytest.mark.parametrize(
         "column",

@@ -320,13 +320,6 @@ class TestTables:
         with pytest.raises(ValueError, match=r"prior has columns \['y'\] but \['z'\] were seen"):
             model.posterior(QUERY, pd.DataFrame({"y": PRIOR[:, 0]}))
 
-    def test_float32(self):
-        model = mh.KernelBayes(**{**GIVEN, "reg": 1e-2}).fit(X.astype(np.float32), Z.astype(np.float32))
-        expected = fitted(reg=1e-2).posterior(QUERY, PRIOR).mean()
-        batch = mh.embed(PRIOR.astype(np.float32), weights=np.full((3, 40), 1 / 40))
-        assert_allclose(model.posterior(QUERY, PRIOR).mean(), expected, atol=1e-2)
-        assert_allclose(model.posterior(QUERY, batch).mean(), expected, atol=1e-2)
-
 
 class TestEstimator:
     def test_clone_parameters_and_repr(self):

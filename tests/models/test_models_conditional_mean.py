@@ -430,11 +430,6 @@ class TestHardButFine:
         fitted = model(kernel_x=mh.Gaussian(1.0)).fit([[0.0], [1.0]], [0.0, 1.0])
         assert 0 < fitted.predict([[0.5]])[0] < 1
 
-    def test_single_precision(self):
-        X, Y = data()
-        single = model().fit(X.astype(np.float32), Y.astype(np.float32))
-        assert_allclose(single.predict(QUERY.astype(np.float32)), model().fit(X, Y).predict(QUERY), atol=1e-3)
-
 
 class TestRepresentationOfEach:
     def test_features_stand_for_the_input_kernel(self):

@@ -147,15 +147,6 @@ class TestDecisions:
         assert mh.independence_test(x, y, permutations=99, random_state=0).pvalue > 0.05
         assert mh.conditional_independence_test(x, y, z, method=method, null=null, **FEW).pvalue <= 0.01
 
-    def test_units_do_not_matter(self, method, null):
-        x, y, z = chain(100)
-        y = y + 0.3 * x
-        a = mh.conditional_independence_test(x, y, z, method=method, null=null, **FEW)
-        b = mh.conditional_independence_test(
-            1e3 * x - 7, 1e-3 * y, 50 * z + 4, method=method, null=null, **FEW
-        )
-        assert_allclose(a.pvalue, b.pvalue, atol=0.006)
-
     def test_same_seed_same_answer(self, method, null):
         x, y, z = chain(80)
         a, b = (mh.conditional_independence_test(x, y, z, method=method, null=null, **FEW) for _ in range(2))
