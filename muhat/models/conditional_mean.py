@@ -370,7 +370,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         ``1 − Σ‖ψ(yᵢ) − μ_{Y|xᵢ}‖² / Σ‖ψ(yᵢ) − μ̂_Y‖²``: with a linear output kernel the usual R².
         """
         mu = self._at(self._rows(X))
-        B = self.encoder_y_.transform(_column(y, self.flat_y_), "y")
+        B = np.asarray(self.encoder_y_.transform(_column(y, self.flat_y_), "y"), dtype=np.float64)
         check_same_columns(B, self.Y_.shape[1], "y", "the Y seen in fit")
         if len(B) != len(mu):
             raise ValueError(f"X has {len(mu)} rows but y has {len(B)}: rows are pairs.")
