@@ -410,6 +410,7 @@ CALLS = [
             f"KernelBayesFilter {r} given",
             TRACKED,
             bayes_filter(r, **GIVEN_BAYES, reg_transition=1e-2),
+            examples=12,
             limits=rows(TIME),
         )
         for r in RULES
@@ -438,9 +439,9 @@ CALLS = [
         )
         for m in (None, "adjusted", "surrogate", "dme", "kelfi", "kbr", "importance", "k2abc")
     ),
-    *(
-        Call(f"LikelihoodFree {m}", SIMULATIONS, likelihood_free(m), (24,), kinds=VARYING)
-        for m in ("kabc", "rejection")
+    Call("LikelihoodFree kabc", SIMULATIONS, likelihood_free("kabc"), (24,), kinds=VARYING),
+    Call(
+        "LikelihoodFree rejection", SIMULATIONS, likelihood_free("rejection", share=0.2), (24,), 20, VARYING
     ),
     Call("DistributionRegressor", BAGS, distribution_regressor(), (16,), 3, tolerance=0.05),
     Call(
