@@ -14,7 +14,10 @@ from hypothesis import given
 from laws import Call, Draw, draws, examples
 from property_calls import CALLS
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # advice, which so few rows earn
+pytestmark = [
+    pytest.mark.slow,  # together a minute
+    pytest.mark.filterwarnings("ignore::UserWarning"),  # advice, which so few rows earn
+]
 
 
 def of(invariance: str) -> Any:
