@@ -27,9 +27,7 @@ def tour(
     ] = DEFAULT,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write the report, print nothing.")] = False,
-    chapter: Annotated[
-        str | None, typer.Option(help="One chapter only, e.g. embedding.", show_default="all")
-    ] = None,
+    chapter: Annotated[str | None, typer.Option(help="One chapter only, such as embedding.")] = None,
 ) -> None:
     """See what the library does, on data, and write a report."""
     with plain_errors():

@@ -37,7 +37,7 @@ def test_questions_are_answered_without_the_heavy_imports(arguments):
         f"sys.argv = ['muhat', *{arguments!r}]\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
-        "heavy = {'numpy', 'scipy', 'sklearn', 'jax', 'matplotlib', 'polars', 'pandas', 'rich',\n"
+        "heavy = {'numpy', 'scipy', 'sklearn', 'jax', 'matplotlib', 'polars', 'pandas',\n"
         "         'muhat.cli.chapters', 'muhat.report'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
     )
