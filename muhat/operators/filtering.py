@@ -88,7 +88,7 @@ class Machine:
     rule: ModuleType
     reg: float
     reg_transition: float
-    normalize: bool = True
+    normalize: bool
 
     @property
     def gram_x(self) -> Any:

@@ -17,6 +17,10 @@ def small():
     return octave_kernel(LONGEST, WEIGHTS, 80, np.random.default_rng(0))
 
 
+def test_there_are_as_many_features_as_asked_for(small):
+    assert small.size == small.features(np.zeros((1, 2))).shape[1] == 80
+
+
 def test_the_circle_is_that_of_numpy():
     turns = np.random.default_rng(0).uniform(-50, 50, 5000)
     out = np.empty(5000, dtype=complex)

@@ -381,6 +381,7 @@ def test_facts_in_jax_and_their_gradients(fact) -> None:
 D = mh.Delta()
 G = mh.Gaussian(1.0)
 FULL = np.array([[1.0, 0.5], [0.5, 1.0]])
+AT3, PAIR = np.zeros((1, 3)), np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]])
 
 
 @pytest.mark.parametrize(
@@ -413,10 +414,15 @@ FULL = np.array([[1.0, 0.5], [0.5, 1.0]])
         (lambda: mh.Laplace(1.0, norm=2).gaussian_embedding(AT, 0.0, 1.0), "Laplace", "norm=1"),
         (lambda: mh.Laplace(1.0).gaussian_embedding(AT, 0.0, FULL), "Laplace", r"correlated.*mh\.Gaussian"),
         (lambda: (G.on(0) * G.on(1)).gaussian_embedding(AT, 0.0, FULL), "Gaussian", "correlated across"),
+        (
+            lambda: (G.on(0) * G.on([1, 2])).gaussian_embedding(AT3, 0.0, PAIR),
+            "Gaussian",
+            "correlated across",
+        ),
         (lambda: (G * G).gaussian_embedding(AT, 0.0, 1.0), "Gaussian", "separate columns"),
         (lambda: mh.Delta().gaussian_embedding(AT, 0.0, 1.0), "Delta", "large sample"),
     ],
-    ids=range(29),
+    ids=range(30),
 )
 def test_missing_facts_say_so(ask: Callable[[], object], named: str, instead: str) -> None:
     with pytest.raises(mh.NoClosedForm, match=rf"(?s){named}.*has no closed form for .*{instead}"):

@@ -159,6 +159,8 @@ def test_what_is_no_kernel_of_embeddings_is_refused():
         mh.OnDistributions(mh.Gaussian(1.0)) + mh.Gaussian(1.0)
     with pytest.raises(ValueError, match="power must be a number above 0 and at most 2, got 3"):
         mh.Student(power=3)
+    X = np.arange(3.0)[:, None]
+    np.testing.assert_allclose(mh.Student(0.5, power=2)(X), mh.Cauchy(0.5)(X))  # 2 itself is allowed
     with pytest.raises(ValueError, match="3 columns but X has 2"):
         mh.OnDistributions()(some_bags(), some_bags(d=3))
     with pytest.raises(mh.NoClosedForm, match="closed form for the product"):

@@ -1,5 +1,7 @@
 """Conditional independence: the pieces against dense formulas, what is seen and what is not, bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -163,6 +165,8 @@ class TestDecisions:
         none = mh.conditional_independence_test(x, y, z, method=method, null=null, **FEW)
         assert "show no dependence given z" in none.summary
         assert none.effect_size < 0.1
+        assert "depend on each other given z (" in replace(none, pvalue=0.05).summary
+        assert "show no dependence given z" in replace(none, pvalue=0.051).summary
 
 
 class TestTables:

@@ -81,6 +81,14 @@ class TestStatistic:
             assert (np.diff((Phi**2).sum(axis=0)) <= 1e-9).all()  # principal components, largest first
             assert_allclose(Phi.T @ Phi, np.diag((Phi**2).sum(axis=0)), atol=1e-8 * np.trace(A))
 
+    def test_centred_factor_of_more_features_than_rows(self):
+        x, _ = pairs(30)
+        kernel = mh.Fourier(200).fit(mh.Gaussian(0.7), x, np.random.default_rng(0))
+        A = centred_gram(kernel, x)
+        Phi = centred_factor(kernel, x, np.random.default_rng(0), 1e-3, 200, np.float64)
+        assert Phi.shape[1] < 30
+        assert_allclose(Phi @ Phi.T, A, atol=1e-3 * np.trace(A))
+
     def test_centred_gram(self):
         x, _ = pairs(20)
         H = np.eye(20) - 1 / 20

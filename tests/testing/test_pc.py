@@ -260,8 +260,10 @@ def test_frequencies():
     assert drawn.frequencies is not None
     assert drawn.frequencies["a", "c"] == found["a", "c"]
     sizes.clear()
-    bootstrap_frequencies(once, 400, 2, np.random.default_rng(1), share=1.0, replace=True)
+    said = []
+    bootstrap_frequencies(once, 400, 2, np.random.default_rng(1), 1.0, True, lambda *done: said.append(done))
     assert sizes[0][0] == 400 > sizes[0][1]
+    assert said == [(1, 2), (2, 2)]
 
 
 @pytest.mark.slow

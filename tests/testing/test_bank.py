@@ -1,0 +1,50 @@
+"""The kernels that a test tries by default: their scales."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.spatial.distance import pdist
+
+from muhat.testing.bank import dependence_bank, detail
+from muhat.testing.samples import as_sample
+
+
+@pytest.fixture
+def clusters():
+    rng = np.random.default_rng(0)
+    return rng.choice([-3.0, 0.0, 4.0], (60, 1)) + 0.2 * rng.standard_normal((60, 2))
+
+
+def leave_one_out(A, h):
+    """Mean log density of each row under Gaussians of width h at the others, up to a constant."""
+    out = []
+    for i, row in enumerate(A):
+        squares = ((np.delete(A, i, axis=0) - row) ** 2).sum(axis=1)
+        out.append(np.log(np.exp(-squares / (2 * h**2)).sum()) - A.shape[1] * np.log(h))
+    return np.mean(out)
+
+
+def test_the_scale_of_detail_has_the_greatest_leave_one_out_likelihood(clusters):
+    found, clumped = detail(clusters)
+    widths = np.median(pdist(clusters)) * np.geomspace(0.02, 1.0, 25)
+    assert_allclose(found, widths[np.argmax([leave_one_out(clusters, h) for h in widths])])
+    assert clumped == pytest.approx(found / (1 / 60) ** (1 / 6))  # 1 for a normal sample in two dimensions
+
+
+def test_the_scale_of_detail_has_the_units_of_the_rows(clusters):
+    assert_allclose(detail(1e-3 * clusters)[0], 1e-3 * detail(clusters)[0])
+
+
+def test_rows_that_coincide_are_no_neighbours():
+    A = np.repeat(np.random.default_rng(0).standard_normal((20, 2)), 2, axis=0)
+    assert detail(A)[0] > 0.1
+
+
+def test_kernels_of_dependence_have_the_median_a_half_and_a_quarter_of_it():
+    encoder, Z = as_sample(np.random.default_rng(0).standard_normal((50, 2)) * [1.0, 100.0], "x", 2)
+    kernels, weights = dependence_bank(Z, encoder, np.random.default_rng(0))
+    sd = Z.std(axis=0)
+    median = np.median(pdist(Z / sd))
+    for kernel, share in zip(kernels[:3], (1.0, 0.5, 0.25), strict=True):
+        assert_allclose(kernel.lengthscale, share * median * sd)
+    assert_allclose(weights, [0.4, 0.2, 0.2, 0.2])
