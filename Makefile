@@ -3,10 +3,11 @@
 
 PYTHON ?= python3
 # The oldest Python that we accept, with which the pins are made; and the newest that is installed here.
-PYTHON_OLDEST ?= python3.11
-PYTHON_NEWEST ?= $(shell for v in 3.14 3.13 3.12; do \
+first = $(shell for v in $(1); do \
 	for p in python$$v "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/$$v.*/bin/python; do \
-	"$$p" -c '' 2>/dev/null && echo "$$p" && exit; done; done; echo $(PYTHON))
+	"$$p" -c '' 2>/dev/null && echo "$$p" && exit; done; done; echo $(2))
+PYTHON_OLDEST ?= $(call first,3.11,python3.11)
+PYTHON_NEWEST ?= $(call first,3.15 3.14 3.13 3.12,$(PYTHON))
 VENV ?= .venv
 VENV_PEERS ?= .venv-peers
 PYTEST_ARGS ?=
@@ -15,7 +16,6 @@ PEERS_ARGS ?=
 BIN := $(VENV)/bin
 CORE := $(VENV)/.stamp-core
 DEV := $(VENV)/.stamp-dev
-NEWEST := $(VENV)-newest/.stamp
 OLDEST := $(VENV)-oldest/.stamp
 PEERS := $(VENV_PEERS)/.stamp
 
@@ -46,7 +46,11 @@ test-fast: $(DEV)  ## run the fast tests, as before each commit (2 minutes)
 test-statistics: $(DEV)  ## run levels, power, rates, calibration, experiments (15 minutes)
 	$(BIN)/python $(PYTEST) -m statistics $(PYTEST_ARGS)
 
-test-newest: $(NEWEST)  ## run the fast tests with the newest releases of everything
+# Made anew each time: what is newest changes.
+test-newest:  ## run the fast tests with the newest releases of everything
+	@echo "The newest Python found is $$($(PYTHON_NEWEST) -V); name another by PYTHON_NEWEST=python3.14"
+	$(PYTHON_NEWEST) -m venv --clear $(VENV)-newest
+	$(VENV)-newest/bin/python $(INSTALL) -e '.[dev,docs]'
 	$(VENV)-newest/bin/python $(FAST)
 
 test-oldest: $(OLDEST)  ## run the fast tests with the oldest releases that we accept
@@ -90,7 +94,7 @@ bench-peers: $(PEERS)  ## run the comparisons with other packages, in $(VENV_PEE
 	$(VENV_PEERS)/bin/python -m benchmarks.peers $(PEERS_ARGS)
 
 clean:  ## remove the environments and everything built
-	rm -rf $(VENV) $(VENV)-newest $(VENV)-oldest $(VENV)-dist $(VENV)-pins $(VENV_PEERS) build dist site .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-oldest $(VENV)-dist $(VENV)-pins $(VENV_PEERS) build dist site .cache .coverage .pytest_cache .ruff_cache .hypothesis muhat-tour.html
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:
@@ -106,14 +110,9 @@ $(DEV): pyproject.toml constraints.txt | $(VENV)/.stamp-venv
 	$(BIN)/python $(INSTALL) -c constraints.txt -e '.[dev,docs]'
 	@touch $(CORE) $@
 
-$(NEWEST): pyproject.toml
-	@echo "The newest Python found is $$($(PYTHON_NEWEST) -V); name another by PYTHON_NEWEST=python3.14"
-	$(PYTHON_NEWEST) -m venv --clear $(VENV)-newest
-	$(VENV)-newest/bin/python $(INSTALL) -e '.[dev]'
-	@touch $@
-
 # A lower bound `name>=version` of pyproject.toml becomes the pin `name==version`.
 $(OLDEST): pyproject.toml
+	@$(PYTHON_OLDEST) -V >/dev/null 2>&1 || { echo "Python 3.11 is not here; name it by PYTHON_OLDEST=..." >&2; exit 1; }
 	$(PYTHON_OLDEST) -m venv --clear $(VENV)-oldest
 	sed -nE 's/^ *"([a-z-]+)(\[.*\])?>=([0-9.]+).*/\1==\3/p' pyproject.toml >$(VENV)-oldest/constraints.txt
 	$(VENV)-oldest/bin/python $(INSTALL) -c $(VENV)-oldest/constraints.txt -e '.[dev]'

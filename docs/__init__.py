@@ -1,1 +1,1 @@
-"""The extensions of Markdown that the pages need. A package, for others install a folder named docs, too."""
+"""The Markdown extensions of the pages. A package, so that `docs` is this folder and not another's."""

@@ -59,7 +59,7 @@ def floating(X: Any, xp: Namespace) -> Array:
 def column_sd(A: np.ndarray) -> np.ndarray:
     """Standard deviations of the columns of ``A`` (n, d), (d,).
 
-    Exactly 0 for a constant, which the rounding of its mean would else make a column that varies.
+    Exactly 0 for a constant column, where the rounding of the mean makes plain ``std`` positive.
     """
     return np.where((A[:1] == A).all(axis=0), 0.0, A.std(axis=0))
 

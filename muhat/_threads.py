@@ -43,11 +43,12 @@ def find_blas() -> tuple[list[Any], list[Any]]:
     global _modules
     import scipy.linalg  # noqa: F401  SciPy has a BLAS of its own: have it now, not in the midst of the work
 
-    if len(sys.modules) != _modules:
-        _modules = len(sys.modules)
+    modules = len(sys.modules)
+    if modules != _modules:
         for library in ThreadpoolController().lib_controllers:
             if library.filepath not in _found:
                 _found[library.filepath] = library, _is_shared(library)
+        _modules = modules  # last: a look that was interrupted is taken again
     shared = [library for library, is_shared in _found.values() if is_shared]
     return shared, [library for library, is_shared in _found.values() if not is_shared]
 
@@ -78,8 +79,8 @@ def _set(library: Any, threads: int) -> None:
 class _Hold:
     """BLAS on one thread while anybody holds it.
 
-    Every thread that holds limits itself. What all threads share the first limits and the last restores; a
-    library that came between is limited by who comes next.
+    Every thread that holds limits itself. What all threads share the first limits and the last restores. A
+    library that is loaded during a hold is limited by the next thread that enters.
     """
 
     def __init__(self) -> None:
@@ -87,15 +88,15 @@ class _Hold:
         self.before: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
-        self.mine.depth = getattr(self.mine, "depth", 0) + 1
-        if self.mine.depth > 1:
-            return
-        with self.lock:
-            shared, own = find_blas()
-            held = [library for library, _ in self.before]
-            self.before += _limit([library for library in shared if library not in held])
-            self.count += 1
-        self.mine.before = _limit(own)
+        depth = getattr(self.mine, "depth", 0)
+        if depth == 0:
+            with self.lock:
+                shared, own = find_blas()
+                held = [library for library, _ in self.before]
+                self.before += _limit([library for library in shared if library not in held])
+                self.count += 1
+            self.mine.before = _limit(own)
+        self.mine.depth = depth + 1  # last: an interruption above leaves no hold
 
     def __exit__(self, *_: object) -> None:
         self.mine.depth -= 1

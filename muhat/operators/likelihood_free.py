@@ -23,8 +23,11 @@ def rejection_weights(distances: np.ndarray, share: float) -> np.ndarray:
     n = distances.shape[1]
     count = min(n, max(1, round(share * n)))
     last = np.partition(distances, count - 1, axis=1)[:, [count - 1]]
-    slack = 1e-12 * np.abs(distances).max(axis=1, keepdims=True)
-    nearer, level = distances < last - slack, np.abs(distances - last) <= slack
+    # Rounding is that of the distance, and that of the terms it is a difference of: they are of typical size.
+    typical = np.partition(distances, n // 2, axis=1)[:, [n // 2]]
+    slack = np.where(np.isfinite(last + typical), 1e-12 * np.abs(last) + 1e-14 * np.abs(typical), 0.0)
+    nearer = distances < last - slack
+    level = (distances >= last - slack) & (distances <= last + slack)
     left = count - nearer.sum(axis=1, keepdims=True)
     return (nearer + level * left / level.sum(axis=1, keepdims=True)) / count
 

@@ -26,6 +26,16 @@ def test_rejection_keeps_the_nearest_share():
     assert lf.rejection_weights(distances, 0.01).tolist() == [[0, 0, 0, 1], [1, 0, 0, 0]]
 
 
+def test_rejection_shares_ties_and_knows_outliers():
+    ties = np.array([[1.0, 0.5, 1.0, 1.0, 2.0]])
+    np.testing.assert_allclose(lf.rejection_weights(ties, 0.4), [[1 / 6, 1 / 2, 1 / 6, 1 / 6, 0]])
+    far = np.array(
+        [[0.0, 1.0, 2.0, 1e14, 3.0], [3.0, 1.0, 2.0, np.inf, 0.5], [np.inf, 1, np.inf, np.inf, np.inf]]
+    )
+    np.testing.assert_array_equal(lf.rejection_weights(far, 0.2).argmax(axis=1), [0, 4, 1])
+    np.testing.assert_array_equal((lf.rejection_weights(far, 0.2) > 0).sum(axis=1), 1)
+
+
 def test_k2abc_by_hand(case):
     _, x, _, y = case
     kernel = mh.Gaussian(0.7)

@@ -80,6 +80,7 @@ def test_measured_pairs_by_weights_of_other_sources():
     odds, first = from_other_sources(evidence, data), data.numbers <= FIRST
     assert scored("first", "both", odds, data, first)["weighted accuracy"] >= 0.81
     assert scored("all", "both", odds, data)["weighted accuracy"] >= 0.79
+    # Evidence at a tree's threshold falls on either side of it by rounding: .3% on one processor of two.
     assert_allclose(model.weights_, weigh(evidence * data.labels[:, None], data.weights), rtol=1e-2)
 
     def loss(values):

@@ -70,7 +70,7 @@ def test_error_approaches_the_kalman_filter():
         errors = [error(fitted(n, seed=seed).filter(TEST).mean(), TRUTH) for seed in seeds]
         excess.append(np.mean(errors) / KALMAN - 1)
     assert excess[0] > 2 * excess[1] > 3 * excess[2]
-    assert excess[2] < 0.13
+    assert excess[2] < 0.13  # .09, and on another processor .07 to .12 for one seed
     assert error(TEST, TRUTH) / KALMAN > 1.8  # what the observations alone would give
 
 
