@@ -278,3 +278,14 @@ class TestInvariance:
         W = np.random.default_rng(3).dirichlet(np.ones(60), 3)
         density = mh.embed(rows(60), mh.Gaussian(1.0), weights=W).density()
         assert_allclose(integral(density, -8, 8), 1, atol=0.02)
+
+
+@pytest.mark.parametrize("reach", [0.0, 0.3, 0.5, 0.7])  # beyond a half: outside the support
+def test_ends_of_an_interval_are_as_far_out_as_asked(reach):
+    x = rows(200)
+    model = mh.ConditionalMean(mh.Gaussian(0.5), reg=1e-3).fit(x, np.sin(x) + 0.3 * rows(200, seed=1))
+    density = model.at([[-1.0], [0.5]]).density()
+    ends = density.within(reach, 0)
+    assert ends.shape == (2, 2)
+    for end in ends.T:
+        assert_allclose(density.reach(end[:, None])[:, 0], reach, atol=1e-6)

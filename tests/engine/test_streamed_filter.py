@@ -224,3 +224,12 @@ class TestRefusals:
     def test_a_start_beyond_all_states(self):
         with pytest.raises(ValueError, match="no mass near any z"):
             model("importance").fit(open_rows(X), open_rows(Z)).filter(SEEN, np.full((3, 2), 50.0))
+
+
+def test_third_order_moments_in_blocks(monkeypatch):
+    rng = np.random.default_rng(0)
+    A, B, C = (rng.standard_normal((17, k)) for k in (2, 3, 4))
+    expected = np.einsum("ia,ib,ic->abc", A, B, C).reshape(6, 4)
+    for elements in (1, 30, 1000):  # rows one by one, by fives, all at once
+        monkeypatch.setattr(streamed_filtering, "BLOCK_ELEMENTS", elements)
+        np.testing.assert_allclose(streamed_filtering.third(A, B, C), expected, rtol=1e-12)

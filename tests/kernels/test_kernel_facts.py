@@ -200,6 +200,12 @@ def test_smoothed_under_lebesgue_measure(kernel: mh.Kernel, d: int) -> None:
             assert r[i, j] == pytest.approx((both[0] * both[1] * weights).sum(), rel=2e-6)
 
 
+def test_the_scale_of_a_product_is_smoothed_with_itself() -> None:
+    left, right = mh.Gaussian(0.5).on(0), mh.Gaussian(1.5).on(1)
+    plain, scaled = ((s * left * right).smoothed(2)(PAIRS[:, :2]) for s in (1.0, 3.0))
+    np.testing.assert_allclose(scaled, 9 * plain, rtol=1e-12)
+
+
 @pytest.mark.parametrize(
     "kernel", [mh.Matern(0.5, 0.6), mh.Matern(1.5, 0.6), mh.Laplace(0.6, norm=2)], ids=repr
 )
