@@ -25,7 +25,7 @@ def rejection_weights(distances: np.ndarray, share: float) -> np.ndarray:
     last = np.partition(distances, count - 1, axis=1)[:, [count - 1]]
     # Rounding is that of the distance, and that of the terms it is a difference of: they are of typical size.
     typical = np.partition(distances, n // 2, axis=1)[:, [n // 2]]
-    slack = np.where(np.isfinite(last + typical), 1e-12 * np.abs(last) + 1e-14 * np.abs(typical), 0.0)
+    slack = np.where(np.isfinite(last + typical), 1e-12 * np.abs(last) + 1e-14 * typical, 0.0)
     nearer = distances < last - slack
     level = (distances >= last - slack) & (distances <= last + slack)
     left = count - nearer.sum(axis=1, keepdims=True)
