@@ -24,7 +24,7 @@ from muhat.cli.outcome import (
     test_record,
     working,
 )
-from muhat.cli.tables import common_columns, pick, prepare, printable, read_table
+from muhat.cli.tables import common_columns, doubts, pick, prepare, printable, read_table
 
 if TYPE_CHECKING:
     from muhat.cli.page import Page
@@ -73,6 +73,12 @@ def compare(
         used = common_columns(tables[0], tables[1], columns or [], drop or [])
         taken = pick(categories or [], used, "--categories")
         frames, dropped = prepare(tables, used, taken, missing == o.Missing.drop)
+        names = [table.name for table in tables]
+        if names[0] == names[1]:
+            names = [printable(str(first)), printable(str(second))]
+        warned = doubts(frames, names)
+        for warning in warned:
+            typer.echo(f"Warning: {warning}", err=True)
         with bad_input(), working("testing"):
             from muhat.testing.two_sample import two_sample_test
 
@@ -84,10 +90,7 @@ def compare(
                 random_state=seed,
             )
             effects = result.columns() if len(used) > 1 else []
-        names = [table.name for table in tables]
-        if names[0] == names[1]:
-            names = [printable(str(first)), printable(str(second))]
-        give(_answer(result, effects, names, used, dropped, alpha, seed), as_json, report, plot)
+        give(_answer(result, effects, names, used, dropped, warned, alpha, seed), as_json, report, plot)
 
 
 def _answer(
@@ -96,6 +99,7 @@ def _answer(
     names: list[str],
     columns: list[str],
     dropped: list[int],
+    warned: list[str],
     alpha: float | None,
     seed: int,
 ) -> Answer:
@@ -118,6 +122,8 @@ def _answer(
         )
 
     def write(page: Page) -> None:
+        for warning in warned:
+            page.report.text(f"Warning: {warning}")  # the terminal has shown it before the test
         facts: list[tuple[str, Any]] = [
             ("statistic", result.statistic),
             ("p-value", format_pvalue(result.pvalue)),
@@ -154,6 +160,7 @@ def _answer(
         "rows": rows,
         "dropped_rows": dropped,
         "columns": columns,
+        "notes": warned,
         **test_record(result, alpha, seed),
         "mmd2": result.mmd2,
         "drivers": drivers_record(effects),

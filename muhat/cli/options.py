@@ -63,7 +63,7 @@ ReportPath = Annotated[
 ]
 
 FILES = "Files are .csv or .tsv (also .gz; the first line names the columns) or .parquet."
-GAPS = "Empty cells, NA, N/A, NaN and NULL are missing."
+GAPS = "Empty cells, NA, N/A, NaN and NULL are missing; True, TRUE and true are one category."
 DECISION = (
     "Exit status: 0, or with --alpha 3 if something was found; 2 if the input cannot be used, 1 if the "
     "computation failed, 130 if interrupted."

@@ -10,7 +10,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from muhat.cli.errors import BadUsage
-from muhat.cli.tables import printable
+from muhat.cli.tables import BOOLEANS, printable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,7 +73,7 @@ def parse_at(text: str, X: pl.DataFrame, option: str = "--at") -> Point:
         if name in out:
             raise BadUsage(f"{option} {shown!r} gives {name!r} twice: give it once.")
         if X[name].dtype == pl.String:
-            known = X[name].unique().sort().to_list()
+            known, value = X[name].unique().sort().to_list(), BOOLEANS.get(value, value)
             if value not in known:
                 near = get_close_matches(value, known, 1)
                 hint = (

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 KINDS = ".csv, .tsv (both also .gz) or .parquet"
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+# As pandas, R and polars write them: the same table must read the same whoever saved it.
+BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 # Marks that turn the direction of the text after them, and separators that break lines.
 _TURNS = set("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\ufeff")
 _COMPLAINTS = {
@@ -248,7 +250,7 @@ def _spelled(column: pl.Series, name: str, source: str, category: bool, leave: s
             f"column {name!r} of {source!r} holds {kind}, neither numbers nor categories: {leave}."
         )
     text = column.cast(pl.String).str.strip_chars()
-    text = text.set(text.is_in(list(MISSING)), None)
+    text = text.set(text.is_in(list(MISSING)), None).replace(BOOLEANS)
     awkward = {value: printable(value) for value in text.unique().drop_nulls() if printable(value) != value}
     return text.replace(awkward) if awkward else text
 
@@ -262,19 +264,64 @@ def _decided(
     numbers = [frame[name].cast(pl.Float64, strict=False) for frame in frames]
     texts = [frame[name].cast(pl.String) for frame in frames]
     odd = [
-        text.filter(number.is_null() & text.is_not_null())
+        (number.is_null() & text.is_not_null()).arg_true()
         for text, number in zip(texts, numbers, strict=True)
     ]
     if not any(map(len, odd)):
         return [frame.with_columns(n.alias(name)) for frame, n in zip(frames, numbers, strict=True)]
-    if any(number.is_not_null().any() for number in numbers):
-        i = next(i for i, values in enumerate(odd) if len(values))
-        value = odd[i][0]
+    numeric = [table.name for table, number in zip(tables, numbers, strict=True) if number.count()]
+    if numeric:
+        i = next(i for i, where in enumerate(odd) if len(where))
+        row, source = odd[i][0], tables[i].name
+        numbered = source if source in numeric else numeric[0]
         raise BadUsage(
-            f"column {name!r} mixes numbers and text, e.g. {value!r} in {tables[i].name!r}: mend it, "
-            f"{leave}, or take it as a category with --categories."
+            f"column {name!r} mixes numbers and text: {numbered!r} has numbers, but row {row + 1} of "
+            f"{source!r} has {texts[i][row]!r}: mend it, {leave}, or take it as a category with --categories."
         )
     return [frame.with_columns(text.alias(name)) for frame, text in zip(frames, texts, strict=True)]
+
+
+def doubts(frames: Sequence[pl.DataFrame], names: Sequence[str]) -> list[str]:
+    """Warnings of categories that two files may spell differently, a line for each column."""
+    import polars as pl
+
+    out = []
+    for column in frames[0].columns:
+        if frames[0][column].dtype != pl.String:
+            continue
+        first, second = (frame[column].unique().sort().to_list() for frame in frames)
+        others: dict[str, list[str]] = {}
+        for level in second:
+            others.setdefault(_loosely(level), []).append(level)
+        alike = [(a, b) for a in first for b in others.get(_loosely(a), []) if a != b]
+        said = []
+        if not set(first) & set(second):
+            said.append(
+                f"{names[0]!r} and {names[1]!r} have no category in common (e.g. {first[0]!r} and "
+                f"{second[0]!r}), so that it alone tells them apart"
+            )
+        if alike:
+            pairs = ", ".join(f"{a!r} and {b!r}" for a, b in alike[:6])
+            more = f" and {len(alike) - 6} more pairs" if len(alike) > 6 else ""
+            said.append(
+                f"{pairs}{more} may mean the same, the former in {names[0]!r} and the latter in "
+                f"{names[1]!r}, but count as different"
+            )
+        if said:
+            out.append(
+                f"column {column!r}: {'; '.join(said)}. Spell alike what is alike, or leave the column out "
+                "with --drop."
+            )
+    return out
+
+
+def _loosely(level: str) -> str:
+    """A category without what often differs by accident: case, blanks, and how a number is written."""
+    text = " ".join(level.split()).casefold()
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text
 
 
 def _missing(frame: pl.DataFrame) -> dict[str, int]:

@@ -45,13 +45,21 @@ def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, 
     if encoder.categories.keys() != other.categories.keys():
         odd = sorted(set(encoder.categories) ^ set(other.categories))
         names = [encoder.names[j] if encoder.names else j for j in odd]
+        seen = [_first_cell(table, odd[0]) for table in (x, y)]
         raise ValueError(
-            f"columns {names} hold categories in one sample and numbers in the other: convert them so "
-            "that both hold the same kind."
+            f"columns {names} hold categories in one sample and numbers or booleans in the other "
+            f"({names[0]!r} begins with {seen[0]!r} in x and {seen[1]!r} in y): convert them so that both "
+            "hold the same kind."
         )
     B = encoder.transform(y, "y") if encoder.categories else B
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
     return encoder, _sane(A, "x"), _sane(B, "y")
+
+
+def _first_cell(X: Any, j: int) -> Any:
+    if is_frame(X):
+        return np.asarray(X[X.columns[j]], dtype=object)[0]
+    return np.asarray(X, dtype=object)[0, j]
 
 
 def streamed_encoder(x: Rows, y: Rows) -> Encoder:

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from muhat.cli.errors import BadUsage
-from muhat.cli.tables import common_columns, own_columns, pick, prepare, printable, read_table
+from muhat.cli.points import parse_at
+from muhat.cli.tables import common_columns, doubts, own_columns, pick, prepare, printable, read_table
 
 
 def write(path, content):
@@ -91,7 +92,7 @@ BAD = {
     "half gzip": ("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 999, mtime=0)[:30], "cannot be read"),
     "no parquet": ("t.parquet", b"PAR1 nothing", "cannot be read as Parquet"),
     "another kind": ("t.xlsx", b"x", "no known kind"),
-    "mixed": ("t.csv", "a\n1\n2\nthree\n", "'a' mixes numbers and text, e.g. 'three'"),
+    "mixed": ("t.csv", "a\n1\n2\nthree\n", "'a' mixes numbers and text.*row 3 of 't.csv' has 'three'"),
     "identifier": ("t.csv", "id,a\nu,1\nv,2\nw,3\n", "'id'.*--drop"),
     "infinite": ("t.csv", "a\n1\ninf\n", "infinite"),
     "all missing": ("t.csv", "a,b\n1,\n2,\n", "missing cells in 'b'"),
@@ -134,10 +135,47 @@ def test_a_column_of_numbers_in_one_file_and_text_in_the_other(tmp_path):
     tables = [
         read_table(write(tmp_path / f"{i}.csv", f"a\n{cells}\n")) for i, cells in enumerate(("1\n2", "x\nx"))
     ]
-    with pytest.raises(BadUsage, match=r"mixes numbers and text, e.g. 'x' in '1.csv'"):
-        prepare(tables, ["a"], [], False)
+    for order in (tables, tables[::-1]):
+        with pytest.raises(BadUsage, match=r"'a'.*'0.csv' has numbers, but row 1 of '1.csv' has 'x': mend"):
+            prepare(order, ["a"], [], False)
     frames, _ = prepare(tables, ["a"], ["a"], False)
     assert [frame["a"].to_list() for frame in frames] == [["1", "2"], ["x", "x"]]
+
+
+@pytest.mark.parametrize("words", ["True,False", "TRUE,FALSE", "true,false"])
+def test_booleans_are_the_same_categories_whoever_wrote_them(tmp_path, words):
+    yes, no = words.split(",")
+    frame, _ = read(tmp_path / "t.csv", f"a,b\n{yes},1\n{no},2\n {yes} ,3\nmaybe,4\n")
+    assert frame["a"].to_list() == ["true", "false", "true", "maybe"]
+    pl.DataFrame({"a": [yes, no]}).write_parquet(tmp_path / "t.parquet")
+    (frame,), _ = prepare([read_table(tmp_path / "t.parquet")], ["a"], [], False)
+    assert frame["a"].to_list() == ["true", "false"]
+    assert parse_at(f"a={yes}", frame) == {"a": "true"}
+
+
+def test_the_same_numbers_written_as_text_and_as_numbers(tmp_path):
+    pl.DataFrame({"a": ["1", "2"]}).write_parquet(tmp_path / "text.parquet")
+    pl.DataFrame({"a": [1.0, 2.0]}).write_parquet(tmp_path / "numbers.parquet")
+    write(tmp_path / "t.csv", "a\n1.0\n2.\n")
+    tables = [read_table(tmp_path / name) for name in ("text.parquet", "numbers.parquet", "t.csv")]
+    frames, _ = prepare(tables, ["a"], [], False)
+    assert [frame["a"].to_list() for frame in frames] == [[1.0, 2.0]] * 3
+
+
+def test_doubts_about_spelling():
+    def said(first, second):
+        return doubts([pl.DataFrame({"a": first}), pl.DataFrame({"a": second})], ["1.csv", "2.csv"])
+
+    assert said(["u", "v"], ["v", "w"]) == []
+    assert said(["Yes"], ["no", "Yes"]) == []
+    assert said([1.0], [2.0]) == []
+    assert said(["u", "Yes", "yes"], ["u"]) == []  # in one file alone they are its own affair
+    (line,) = said(["New  York", "u"], ["new york", "u"])
+    assert "'New  York' and 'new york' may mean the same" in line
+    assert "in common" not in line
+    (line,) = said([f"U{i}" for i in range(9)], [f"u{i}" for i in range(9)])
+    assert "no category in common (e.g. 'U0' and 'u0')" in line
+    assert "'U5' and 'u5' and 3 more pairs may mean the same" in line
 
 
 def test_control_characters_are_spelled_out(tmp_path):

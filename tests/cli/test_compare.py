@@ -110,6 +110,42 @@ def test_files_of_different_kinds_with_columns_in_another_order(files):
     assert record["effect_size"] == 0.5
 
 
+def test_a_table_is_like_itself_whoever_saved_it(tmp_path):
+    frame = sample(0).with_columns(
+        flag=pl.Series([True, False, True, True] * 10), whole=pl.Series([1, 2, None, 3] * 10)
+    )
+    frame.write_csv(tmp_path / "polars.csv")
+    frame.write_csv(tmp_path / "null.csv", null_value="null")
+    frame.to_pandas().to_csv(tmp_path / "pandas.csv", index=False, na_rep="NA")
+    frame.write_parquet(tmp_path / "polars.parquet")
+    frame.to_pandas().to_parquet(tmp_path / "pandas.parquet")
+    assert "True" in (tmp_path / "pandas.csv").read_text()
+    assert "true" in (tmp_path / "polars.csv").read_text()
+    for name in ("null.csv", "pandas.csv", "polars.parquet", "pandas.parquet"):
+        arguments = ("--json", "--permutations", 19, "--missing", "drop", "--kernel", "median")
+        result = invoke(tmp_path / "polars.csv", tmp_path / name, *arguments)
+        assert result.exit_code == 0, result.output
+        record = json.loads(result.stdout)
+        assert (record["pvalue"], record["effect_size"], record["notes"]) == (1.0, 0.5, []), name
+        assert (record["dropped_rows"], result.stderr) == ([10, 10], ""), name
+
+
+def test_categories_that_may_be_spelled_differently_are_warned_of_and_not_merged(tmp_path):
+    (tmp_path / "one.csv").write_text("a,b,c,d\n1,yes,u,1\n2,no,v,2\n3,yes,v,2\n4,no,u,1\n")
+    (tmp_path / "two.csv").write_text("a,b,c,d\n1,Yes,x,1.0\n2,no,y,2\n3,Yes,x,2\n4,no,y,1.0\n")
+    arguments = (tmp_path / "one.csv", tmp_path / "two.csv", "--permutations", 19)
+    result = invoke(*arguments, "--categories", "d", "--json", "--report", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    b, c, d = result.stderr.splitlines()
+    assert b.startswith("Warning: column 'b': 'yes' and 'Yes' may mean the same, the former in 'one.csv'")
+    assert c.startswith("Warning: column 'c': 'one.csv' and 'two.csv' have no category in common (e.g. 'u' ")
+    assert d.startswith("Warning: column 'd': '1' and '1.0' may mean the same")
+    assert all("--drop" in line for line in (b, c, d))
+    assert [f"Warning: {note}" for note in json.loads(result.stdout)["notes"]] == [b, c, d]
+    assert c in check_report((tmp_path / "r.html").read_text(encoding="utf-8")).text
+    assert invoke(*arguments, "--columns", "a,d").stderr == ""  # numbers are equal however written
+
+
 def test_missing_cells(files):
     text = (files / "two.csv").read_text().splitlines()
     (files / "gaps.csv").write_text("\n".join([text[0], ",1,u", *text[1:]]) + "\n")

@@ -438,10 +438,16 @@ class TestBadInput:
                 ValueError,
                 r"\['a'\] hold categories in one sample and numbers.*convert",
             ),
+            (
+                mixed(9, 0).assign(a=True),
+                mixed(9, 0).assign(a="True"),
+                ValueError,
+                r"\['a'\].*or booleans.*'a' begins with True in x and 'True' in y.*convert",
+            ),
             (mixed(9, 0), mixed(9, 0).assign(a=np.nan), ValueError, r"y\['a'\] contains NaN"),
             (mixed(9, 0).assign(c=None), mixed(9, 0), (ValueError, TypeError), r"c"),
         ],
-        ids=range(12),
+        ids=range(13),
     )
     def test_samples(self, x, y, error, message):
         with pytest.raises(error, match="(?s)" + message):
