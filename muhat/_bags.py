@@ -10,7 +10,7 @@ import numpy as np
 
 from muhat._array import Array
 from muhat._tables import is_frame
-from muhat._validation import as_rows, check_same_columns
+from muhat._validation import as_rows, check_same_columns, refuse_dates
 
 
 class Block(NamedTuple):
@@ -462,6 +462,7 @@ def _groups(column: Any, name: str) -> tuple[list[Any], list[np.ndarray]]:
 def _numbers(column: Any, name: Any) -> Array:
     values = np.asarray(column)
     if values.dtype.kind not in "biuf":
+        refuse_dates(column, f"Column {name!r}", name)
         raise TypeError(f"Column {name!r} must hold numbers, but has dtype {values.dtype}: leave it out.")
     return values.astype(np.float64)
 

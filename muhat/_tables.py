@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from muhat._array import Array
-from muhat._validation import as_rows, check_shape
+from muhat._validation import as_rows, check_shape, refuse_dates
 
 
 def is_frame(X: Any) -> bool:
@@ -41,6 +41,9 @@ class Encoder:
             )
         if not self.categories:
             return as_rows(X, name)
+        for j, c in enumerate(X.columns):
+            if j not in self.categories:
+                refuse_dates(X[c], f"{name}[{names[j]!r}]", c)
         columns = [
             _codes(X[c], self.categories[j], f"{name}[{names[j]!r}]")
             if j in self.categories
@@ -125,19 +128,28 @@ def _labels(column: Any, name: str) -> np.ndarray:
     return values.astype(str)
 
 
-def missing_rows(X: Any) -> Array:
-    """Which rows of a table have a missing (NaN, None, NA) cell, (n,); none where ``X`` is no table."""
+def missing_rows(X: Any, infinite: bool = False) -> Array:
+    """Which rows of a table have a missing (NaN, None, NA) cell, (n,); none where ``X`` is no table.
+
+    With ``infinite`` also those with an infinite number.
+    """
     if is_frame(X):
-        columns = [np.asarray(X[c], dtype=object) for c in X.columns]
+        columns = [np.asarray(X[c]) for c in X.columns]
     else:
         A = np.asarray(X)
         if A.ndim != 2 or A.dtype.kind not in "fO":
             return np.zeros(0, dtype=bool)
-        if A.dtype.kind == "f":
-            return np.isnan(A).any(axis=1)
         columns = list(A.T)
-    cells = np.array([[_is_missing(v) for v in column] for column in columns], dtype=bool)
-    return cells.any(axis=0) if len(cells) else np.zeros(0, dtype=bool)
+    cells = [_missing_cells(column, infinite) for column in columns]
+    return np.any(cells, axis=0) if cells else np.zeros(0, dtype=bool)
+
+
+def _missing_cells(column: np.ndarray, infinite: bool) -> np.ndarray:
+    if column.dtype.kind in "biu":
+        return np.zeros(len(column), dtype=bool)
+    if column.dtype.kind == "f":
+        return ~np.isfinite(column) if infinite else np.isnan(column)
+    return np.array([_is_missing(v) for v in column.astype(object)], dtype=bool)
 
 
 def _is_missing(value: Any) -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import numbers
 from typing import Any
 
 import numpy as np
 
 from muhat._array import Array, is_jax, is_traced
+
+# What to do with rows that are not finite. In words: code would depend on how the rows came (array, frame,
+# vector, list), and on what goes with them. Sequences say something else, see muhat.models.sequences.
+DROP = "Drop or impute them; drop what goes with a dropped row in other arguments too."
 
 
 def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
@@ -28,15 +33,13 @@ def as_rows(X: Any, name: str = "X", min_rows: int = 1) -> Array:
     if hasattr(X, "toarray") and hasattr(X, "tocsr"):
         raise TypeError(
             f"{name} is a sparse matrix, and sparse data is not supported: "
-            f"pass a dense array, e.g. {name}.toarray()."
+            f"pass a dense array{f', e.g. {name}.toarray()' if name.isidentifier() else ''}."
         )
     if _is_series(X):
         X = X.to_frame()
     if hasattr(X, "columns") and hasattr(X, "to_numpy"):
         for column in X.columns:
-            values = np.asarray(X[column])
-            if values.dtype.kind not in "biuf":
-                _refuse_dtype(values, f"{name}[{str(column)!r}]")
+            _check_column(X, column, name)
     A = np.asarray(X)
     if A.dtype.kind == "c":
         _refuse_complex(A, name)
@@ -54,10 +57,77 @@ def _is_series(X: Any) -> bool:
     return type(X).__name__ == "Series" and hasattr(X, "to_frame")
 
 
+def _check_column(table: Any, column: Any, name: str) -> None:
+    """Raise unless a column of a data frame holds numbers."""
+    values = np.asarray(table[column])
+    if values.dtype.kind not in "biuf":
+        where = f"{name}[{str(column)!r}]"
+        refuse_dates(table[column], where, column)
+        raise TypeError(f"{where} must hold numbers, but {_seen(values)}. Convert it to numbers.")
+
+
+def refuse_dates(values: Any, name: str, column: Any = None) -> None:
+    """Raise where an array, or that column of a table, holds dates, and say how they become numbers."""
+    A = np.asarray(values)
+    kind = _kind_of_date(A)
+    if kind is None:
+        return
+    to = {
+        "durations": "numbers of days or hours",
+        "dates": "numbers, such as days since a start, or to parts, such as the month or the hour",
+        "times of day": "numbers, such as the hour",
+    }[kind]
+    example = ""
+    if column is not None and hasattr(values, "to_frame"):
+        example = f" For example, with df your table: {_code_for_dates(values, column, kind)}"
+    elif A.dtype.kind in "mM" and name.isidentifier():
+        since = f"({name} - np.datetime64('1970-01-01'))" if kind == "dates" else name
+        example = f" For example: {since} / np.timedelta64(1, 'D')"
+    raise TypeError(
+        f"{name} must hold numbers, but holds {kind} (dtype {A.dtype}). Convert them to {to}.{example}"
+    )
+
+
+def _kind_of_date(values: np.ndarray) -> str | None:
+    """What kind of dates or times these are; None where they are none."""
+    if values.dtype.kind in "mM":
+        return "durations" if values.dtype.kind == "m" else "dates"
+    if values.dtype == object:
+        for v in values.ravel():
+            if isinstance(v, datetime.timedelta):
+                return "durations"
+            if isinstance(v, datetime.date) or type(v).__name__ == "Period":
+                return "dates"
+            if isinstance(v, datetime.time):
+                return "times of day"
+    return None
+
+
+def _code_for_dates(values: Any, column: Any, kind: str) -> str:
+    """A line that makes numbers of the dates in a column of pandas or polars."""
+    # The start is fixed: with the least date of each table, new rows would count from another day.
+    if type(values).__module__.startswith("polars"):
+        number = {
+            "durations": "dt.total_seconds() / 86400",
+            "dates": 'dt.epoch("s") / 86400',
+            "times of day": "dt.hour()",
+        }[kind]
+        return f"df = df.with_columns(pl.col({column!r}).{number})"
+    of = f"df[{column!r}]"
+    if kind == "times of day":
+        return f"{of} = [t.hour for t in {of}]"
+    if kind == "durations":
+        return f"{of} = pd.to_timedelta({of}).dt.total_seconds() / 86400"
+    dates = f"{of}.dt.to_timestamp()" if str(values.dtype).startswith("period") else of
+    start = 'pd.Timestamp("1970-01-01", tz="UTC")'
+    return f"{of} = (pd.to_datetime({dates}, utc=True) - {start}).dt.total_seconds() / 86400"
+
+
 def _from_objects(A: np.ndarray, name: str) -> np.ndarray:
     try:
         return A.astype(np.float64)
     except (TypeError, ValueError) as error:
+        refuse_dates(A, name)
         # The library's own word for a value that is no number is kept: it names the type.
         raise type(error)(
             f"{name} must hold numbers, but has an entry that is none ({error}). Encode categories "
@@ -70,20 +140,25 @@ def _refuse_complex(A: Array, name: str) -> None:
 
 
 def _refuse_dtype(A: np.ndarray, name: str) -> None:
-    seen = f", e.g. {A.ravel()[0]!r}" if A.size else ""
+    refuse_dates(A, name)
     raise TypeError(
-        f"{name} must hold numbers, but has dtype {A.dtype}{seen}. Convert it, or pass the whole "
-        "data frame with the default kernel, which takes text columns as categories."
+        f"{name} must hold numbers, but {_seen(A)}. Convert it, or pass the whole data frame with the "
+        "default kernel, which takes text columns as categories."
     )
+
+
+def _seen(A: np.ndarray) -> str:
+    return f"has dtype {A.dtype}" + (f", e.g. {A.ravel()[0]!r}" if A.size else "")
 
 
 def check_shape(shape: tuple[int, ...], name: str, min_rows: int) -> None:
     """Raise unless ``shape`` is that of at least ``min_rows`` rows."""
     if len(shape) != 2:
-        hint = f"{name}.reshape(-1, 1) if these are n points in one dimension, " if len(shape) == 1 else ""
+        of = f"{name}.reshape" if name.isidentifier() else "to shape "
+        hint = f"{of}(-1, 1) if these are n points in one dimension, " if len(shape) == 1 else ""
         raise ValueError(
             f"{name} must be 2-dimensional, one row a point, but has shape {shape}. "
-            f"Reshape your data: {hint}{name}.reshape(n, d) in general."
+            f"Reshape your data: {hint}{of}(n, d) in general."
         )
     n, d = shape
     if d == 0:
@@ -112,7 +187,7 @@ def _check_finite(A: np.ndarray, name: str) -> None:
         value = "NaN" if np.isnan(A[bad][0]) else "inf"
         raise ValueError(
             f"{name} contains {value} (first at {where}; {int(bad.sum())} entries are NaN or infinite). "
-            f"Drop or impute them, e.g. {name}[np.isfinite({name}).all(axis=1)]."
+            f"{DROP}"
         )
 
 

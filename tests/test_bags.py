@@ -96,3 +96,14 @@ def test_wrong_kinds():
         mh.Bags(pd.DataFrame(TABLE))
     with pytest.raises(TypeError, match="'note' must hold numbers"):
         mh.Bags.from_table(TABLE, "region", ["note"])
+    dates = pd.DataFrame({**TABLE, "when": pd.date_range("2020-01-01", periods=6)})
+    with pytest.raises(TypeError, match=r"Column 'when' must hold numbers, but holds dates.*df\['when'\] = "):
+        mh.Bags.from_table(dates, "region", ["when"])
+
+
+def test_a_bag_with_a_gap_is_told_in_words():
+    with pytest.raises(
+        ValueError, match=r"^Bag 'AL01' contains NaN \(first at row 1.*Drop or impute"
+    ) as caught:
+        mh.Bags([[[1.0], [np.nan]], [[2.0]]], labels=["AL01", "AL02"])
+    assert "isfinite" not in str(caught.value)

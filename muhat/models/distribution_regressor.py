@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from muhat._bags import AnyBags, as_bags
 from muhat._threads import one_blas_thread
-from muhat._validation import check_positive
+from muhat._validation import check_positive, refuse_dates
 from muhat.kernels.base import Kernel
 from muhat.kernels.on_distributions import products
 from muhat.learning.bag_scales import held_out_scores
@@ -236,6 +236,7 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
 
 def _numbers(y: np.ndarray) -> np.ndarray:
     if y.dtype.kind not in "biuf":
+        refuse_dates(y, "y")
         raise TypeError(
             f"y must hold numbers, but has dtype {y.dtype}: use mh.DistributionClassifier for classes."
         )

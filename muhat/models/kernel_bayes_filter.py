@@ -31,7 +31,16 @@ from muhat.models.base import Estimator, both_streamed, encode_outputs
 from muhat.models.filtered import Filtered, MomentFiltered
 from muhat.models.kernel_bayes import both_representations, check_rule, prior_points, target_value
 from muhat.models.posterior import familiarity, seen_gram
-from muhat.models.sequences import check_lengths, is_list, join, sequences_of, split
+from muhat.models.sequences import (
+    advise,
+    check_gaps,
+    check_lengths,
+    is_list,
+    join,
+    sequences_of,
+    split,
+    split_at_gaps,
+)
 from muhat.operators.bayes import RULES, Prior
 from muhat.operators.filtering import LEAST_MASS, State, Steps, smooth_back
 from muhat.operators.streamed_filtering import (
@@ -113,6 +122,8 @@ class KernelBayesFilter(Estimator):
     def fit(self, X: Any, Z: Any) -> KernelBayesFilter:
         """Learn from one sequence, ``X`` (T, d) and ``Z`` (T, k), or from lists of sequences.
 
+        A sequence with a gap is passed as a list of its pieces, so that no step is learned across the gap.
+
         What is chosen is chosen from 20 000 steps at most, in stretches of 400. Sequences that outgrow memory
         (see :func:`muhat.open_rows`) are read twice: for these stretches, and for moments in features. A step
         of the filter then costs nothing that grows with them for ``"kbr_a"`` and ``"kbr_b"`` with up to some
@@ -123,11 +134,13 @@ class KernelBayesFilter(Estimator):
         check_rule(self)
         if self.reg_transition is not None:
             check_positive(self.reg_transition, "reg_transition", "give λ' > 0, or None", scalar=True)
-        self._sources = sequences_of(X, Z)
+        with advise(split_at_gaps()):
+            self._sources = sequences_of(X, Z)
         self.streamed_ = self._sources is not None
         represent_x, represent_z = self._representations()
         rng = as_generator(self.random_state)
-        self._take(X, Z)
+        with advise(split_at_gaps()):
+            self._take(X, Z)
         A, B = self._sample()
         kernel_x = resolve_kernel(self.kernel_x, A, self.encoder_x_, "kernel_x")
         kernel_z = resolve_kernel(self.kernel_z, B, self.encoder_z_, "kernel_z")
@@ -190,8 +203,8 @@ class KernelBayesFilter(Estimator):
 
     def _fit_sequences(self, X: Any, Z: Any) -> tuple[list[int], Array, Array]:
         listed = is_list(X)
-        xs = split(X, listed, "X")
-        zs = split(Z, is_list(Z) or (listed and isinstance(Z, (list, tuple))), "Z")
+        listed_z = is_list(Z) or (listed and isinstance(Z, (list, tuple)))
+        xs, zs = split(X, listed, "X"), split(Z, listed_z, "Z")
         if len(xs) != len(zs):
             raise ValueError(f"X has {len(xs)} sequences but Z has {len(zs)}: they come in pairs.")
         for i, (x, z) in enumerate(zip(xs, zs, strict=True)):
@@ -199,6 +212,7 @@ class KernelBayesFilter(Estimator):
             if len(x) != len(z):
                 raise ValueError(f"X{where} has {len(x)} rows but Z has {len(z)}: rows are moments in time.")
         check_lengths([len(x) for x in xs])
+        check_gaps(xs, zs, (listed, listed_z))
         A = self._fit_rows(join(xs))
         self.encoder_z_, B, self.flat_z_ = encode_outputs(join(zs), "Z")
         return [len(x) for x in xs], A, B
@@ -420,6 +434,13 @@ class KernelBayesFilter(Estimator):
     ) -> Array:
         """Rows (T, d), those with a missing cell as NaN if that is allowed."""
         gone = missing_rows(X)
+        endless = missing_rows(X, infinite=True) & ~gone
+        if endless.any():
+            first = "" if name == "x" else "make it NaN and "
+            raise ValueError(
+                f"{name} contains inf in {int(endless.sum())} of {len(gone)} rows, first in row "
+                f"{int(endless.argmax())}: give a number, or {first}{remedy}."
+            )
         if not gone.any():
             return self._rows(X, name)
         if missing == "raise":

@@ -2,12 +2,75 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from muhat._tables import is_frame
+from muhat._tables import is_frame, missing_rows
+from muhat._validation import DROP
 from muhat.engine import Rows, as_source, paired_sources, rows_in_memory
+
+# Pieces of a sequence that are written out in an error.
+PIECES = 4
+
+
+@contextmanager
+def advise(remedy: str) -> Iterator[None]:
+    """Errors about NaN and inf advise this: a row dropped from a sequence joins steps that were apart."""
+    try:
+        yield
+    except ValueError as error:
+        if DROP not in str(error):
+            raise
+        raise ValueError(str(error).replace(DROP, remedy)) from None
+
+
+def split_at_gaps(pieces: str = "fit([X1, X2, …], [Z1, Z2, …])") -> str:
+    """The remedy where training sequences have gaps."""
+    return (
+        "Do not drop these rows: those before and after would be taken for consecutive steps. Split the "
+        f"sequence there and pass lists of the pieces, {pieces}, or impute."
+    )
+
+
+def check_gaps(xs: list[Any], zs: list[Any], listed: tuple[bool, bool]) -> None:
+    """Raise where a row of a training sequence has a missing or infinite cell.
+
+    ``listed`` says which of X and Z came as lists.
+    """
+    for i, pair in enumerate(zip(xs, zs, strict=True)):
+        found = dict(zip("XZ", map(_gaps, pair), strict=True))
+        for name, gone in found.items():
+            if gone.any():
+                where = f" of sequence {i}" if len(xs) > 1 else ""
+                calls = _pieces(found["X"] | found["Z"], [i if many else None for many in listed])
+                raise ValueError(
+                    f"{name}{where} contains NaN or inf in {int(gone.sum())} of {len(gone)} rows, first in "
+                    f"row {int(gone.argmax())}. {split_at_gaps(*calls)}"
+                )
+
+
+def _gaps(part: Any) -> np.ndarray:
+    if not is_frame(part):
+        part = part.to_frame() if hasattr(part, "to_frame") else part
+        part = part[:, None] if np.ndim(part) == 1 else part
+    gone = missing_rows(part, infinite=True)
+    return gone if len(gone) else np.zeros(len(part), dtype=bool)
+
+
+def _pieces(gone: np.ndarray, places: list[int | None]) -> list[str]:
+    """The call with the pieces of a sequence that have a step; none if they are many."""
+    edges = np.flatnonzero(np.diff(np.r_[True, gone, True].astype(int)))
+    pieces = [f"[{a}:{b}]" for a, b in edges.reshape(-1, 2) if b - a > 1]
+    if not 0 < len(pieces) <= PIECES:
+        return []
+    lists = []
+    for name, i in zip("XZ", places, strict=True):
+        parts = [f"{name}{'' if i is None else f'[{i}]'}{piece}" for piece in pieces]
+        lists.append(", ".join(parts if i is None else [f"*{name}[:{i}]", *parts, f"*{name}[{i + 1}:]"]))
+    return [f"fit([{lists[0]}], [{lists[1]}])"]
 
 
 def sequences_of(X: Any, Z: Any) -> list[tuple[Rows, Rows]] | None:
@@ -82,4 +145,13 @@ def join(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-__all__ = ["check_lengths", "is_list", "join", "sequences_of", "split"]
+__all__ = [
+    "advise",
+    "check_gaps",
+    "check_lengths",
+    "is_list",
+    "join",
+    "sequences_of",
+    "split",
+    "split_at_gaps",
+]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import re
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse
 
 import muhat as mh
+from muhat._validation import as_rows
 
 X = np.random.default_rng(0).normal(size=(6, 2))
 FAMILIES = [mh.Gaussian, mh.Laplace, lambda ell: mh.Matern(1.5, ell), mh.RationalQuadratic, mh.Cauchy]
@@ -42,14 +46,49 @@ def spoiled(value: object, dtype: object = float) -> np.ndarray:
         (X + 1j, ValueError, r"Complex data not supported: {} has dtype complex128.*real"),
         (jnp.asarray(X) + 1j, ValueError, r"Complex data not supported: {} has dtype complex"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), TypeError, r"{} must hold numbers.*datetime64"),
+        (np.array([[datetime.date(2020, 1, 1)]]), TypeError, r"{} must hold numbers, but holds dates.*month"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 @pytest.mark.parametrize("argument", ["X", "Y"])
 def test_points(data: object, error: type, message: str, argument: str) -> None:
     pair = (data, X) if argument == "X" else (X, data)
     with pytest.raises(error, match="(?s)" + message.replace("{}", argument)):
         mh.Gaussian(1.0).gram(*pair)
+
+
+@pytest.mark.parametrize(
+    ("dates", "expected"),
+    [
+        (np.array([["1970-01-02T12"]], dtype="datetime64[h]"), 1.5),
+        (np.array([[36]], dtype="timedelta64[h]"), 1.5),
+    ],
+)
+def test_code_for_dates_runs(dates: np.ndarray, expected: float) -> None:
+    with pytest.raises(TypeError, match=r"holds d.*days") as caught:
+        as_rows(dates, "X")
+    assert eval(str(caught.value).split("For example: ")[1], {"X": dates, "np": np}) == expected
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        spoiled(np.nan),
+        X[:, 0],
+        X[None],
+        scipy.sparse.csr_array(X),
+        np.array([["2020"]], dtype="datetime64[Y]"),
+    ],
+    ids=["nan", "vector", "cube", "sparse", "dates"],
+)
+def test_no_code_of_what_is_no_name(data: object) -> None:
+    for name in ("Bag 'a'", "X of sequence 0", "X['a']"):
+        with pytest.raises((TypeError, ValueError), match="^" + re.escape(name)) as caught:
+            as_rows(data, name)
+        message = str(caught.value)
+        assert message.count(name) == 1
+        assert "np." not in message
+        assert ".reshape" not in message
 
 
 def test_huge_values_are_finite() -> None:

@@ -159,18 +159,47 @@ def test_tables_that_cannot_be_used(table: object, message: str) -> None:
         mh.Gaussian(1.0).gram(table)
 
 
+WHEN = pd.to_datetime(["2020-01-01 06:00", "2020-01-02 00:00"])
+WHEN_POLARS = pl.DataFrame({"when": WHEN.to_numpy()})
+DAYS = [18262.25, 18263.0]
+
+
 @pytest.mark.parametrize(
-    "table",
+    ("table", "kind", "expected"),
     [
-        pd.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"])}),
-        pl.DataFrame({"when": pd.to_datetime(["2020-01-01", "2020-01-02"]).to_numpy()}),
-        pd.DataFrame({"text": ["a", "b"], "when": pd.to_datetime(["2020-01-01", "2020-01-02"])}),
+        (pd.DataFrame({"when": WHEN}), "dates", DAYS),
+        (pd.DataFrame({"text": ["a", "b"], "when": WHEN}), "dates", DAYS),
+        (pd.DataFrame({"when": WHEN.tz_localize("UTC")}), "dates", DAYS),
+        (pd.DataFrame({"when": [t.date() for t in WHEN]}), "dates", [18262.0, 18263.0]),
+        (pd.DataFrame({"when": WHEN.to_period("h")}), "dates", DAYS),
+        (pd.DataFrame({"when": WHEN - WHEN[0]}), "durations", [0.0, 0.75]),
+        (pd.DataFrame({"when": [t.time() for t in WHEN]}), "times of day", [6, 0]),
+        (WHEN_POLARS, "dates", DAYS),
+        (WHEN_POLARS.select(pl.lit("a").alias("text"), "when"), "dates", DAYS),
+        (WHEN_POLARS.select(pl.col("when").dt.replace_time_zone("UTC")), "dates", DAYS),
+        (WHEN_POLARS.select(pl.col("when").dt.date()), "dates", [18262.0, 18263.0]),
+        (WHEN_POLARS.select(pl.col("when") - pl.col("when").min()), "durations", [0.0, 0.75]),
+        (WHEN_POLARS.select(pl.col("when").dt.time()), "times of day", [6, 0]),
     ],
-    ids=["pandas", "polars", "mixed"],
+    ids=range(13),
 )
-def test_dates_are_refused_by_name(table: object) -> None:
-    with pytest.raises(TypeError, match=r"X\['when'\] must hold numbers.*datetime64.*Convert"):
-        mh.Gaussian(1.0).gram(table)
+def test_dates_are_refused_with_a_line_that_makes_them_numbers(
+    table: object, kind: str, expected: list[float]
+) -> None:
+    with pytest.raises(
+        TypeError, match=rf"X\['when'\] must hold numbers, but holds {kind}.*Convert"
+    ) as caught:
+        encode(table)
+    assert "data frame" not in str(caught.value)
+    names = {"df": table, "pd": pd, "pl": pl}
+    exec(str(caught.value).split("with df your table: ")[1], names)
+    np.testing.assert_allclose(np.asarray(names["df"]["when"]), expected)
+    encode(names["df"])
+
+
+def test_other_columns_are_refused_without_asking_for_the_table_again() -> None:
+    with pytest.raises(TypeError, match=r"X\['raw'\] must hold numbers.*b'a'\. Convert it to numbers\.$"):
+        encode(pd.DataFrame({"raw": [b"a", b"b"]}))
 
 
 def test_resolve_kernel_says_what_a_kernel_is() -> None:

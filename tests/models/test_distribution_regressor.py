@@ -305,6 +305,8 @@ def test_bad_parameters_and_bags_of_another_space(fitted):
         mh.DistributionRegressor(mh.OnDistributions(), mh.Gaussian()).fit(bags, y)
     with pytest.raises(ValueError, match="noise must be positive"):
         mh.DistributionRegressor(noise=-1.0).fit(bags, y)
+    with pytest.raises(TypeError, match=r"y must hold numbers, but holds dates.*days since a start"):
+        mh.DistributionRegressor().fit(bags, np.full(len(y), np.datetime64("2020-01-01")))
     model, *_ = fitted
     before = model.predict(bags)
     for call in (lambda b: model.predict(b), lambda b: model.partial_fit(b, [1.0])):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from filter_cases import GIVEN, KERNEL_X, KERNEL_Z, TEST, X, Z
 
@@ -64,8 +65,8 @@ class TestArguments:
         bad[3, 1] = np.nan
         for arguments, message in [
             ((X, Z[:-1]), r"X has 40 rows but Z has 39"),
-            ((bad, Z), r"X contains NaN \(first at row 3, column 1"),
-            ((X, np.where(Z > 2, Z, np.inf)), r"Z contains inf"),
+            ((bad, Z), r"X contains NaN.*first (at|in) row 3"),
+            ((X, np.where(Z > 2, Z, np.inf)), r"Z contains (NaN or )?inf"),
             ((X[:, 0], Z), r"X must be 2-dimensional.*reshape\(-1, 1\)"),
             ((X[:, :, None], Z), "X must be 2-dimensional"),
             ((X[:1], Z[:1]), "X has 1 (sample|row)"),
@@ -190,8 +191,66 @@ class TestFilter:
         ):
             tracker.update(gap[4])
         gap[2, 0] = np.inf  # not missing, but wrong
-        with pytest.raises(ValueError, match="X contains inf"):
-            tracker.filter(gap, missing="predict")
+        message = (
+            "X contains inf in 1 of 12 rows, first in row 2: give a number, or make it NaN and pass missing"
+        )
+        for call in (tracker.filter, tracker.smooth):
+            with pytest.raises(ValueError, match=message) as caught:
+                call(gap, missing="predict")
+            assert "rop" not in str(caught.value)
+        with pytest.raises(ValueError, match=r"x contains inf .*: give a number, or pass None for"):
+            tracker.update(gap[2])
+
+    @pytest.mark.parametrize("form", [np.array, pd.DataFrame, lambda A: pl.DataFrame(A, schema=["a", "b"])])
+    def test_a_gap_splits_the_sequence(self, form):
+        # Without the row, the steps before and after would be learned from as neighbours.
+        a, b = X.copy(), Z.copy()
+        a[7, 1], a[8, 0], b[20, 0] = np.nan, np.inf, np.nan
+        message = "X contains NaN or inf in 2 of 40 rows, first in row 7. Do not drop these rows"
+        names = {"X": form(a), "Z": form(b), "fit": mh.KernelBayesFilter(**GIVEN).fit}
+        with pytest.raises(ValueError, match=message) as caught:
+            names["fit"](names["X"], names["Z"])
+        code = str(caught.value).split("pieces, ")[1].removesuffix(", or impute.")
+        assert eval(code, names).lengths_ == [7, 11, 19]
+
+    def test_a_gap_in_one_of_several_sequences(self):
+        b = Z[20:].copy()
+        b[3] = np.nan
+        names = {"X": [X[:20], X[20:]], "Z": [Z[:20], b], "fit": mh.KernelBayesFilter(**GIVEN).fit}
+        with pytest.raises(
+            ValueError, match=r"^Z of sequence 1 contains NaN or inf in 1 of 20 rows"
+        ) as caught:
+            names["fit"](names["X"], names["Z"])
+        code = str(caught.value).split("pieces, ")[1].removesuffix(", or impute.")
+        assert eval(code, names).lengths_ == [20, 3, 16]
+
+    def test_many_gaps_are_not_written_out(self):
+        a = X.copy()
+        a[2::3] = np.nan
+        with pytest.raises(
+            ValueError, match=r"in 13 of 40 rows.*pieces, fit\(\[X1, X2, …\], \[Z1, Z2, …\]\)"
+        ):
+            mh.KernelBayesFilter(**GIVEN).fit(a, Z)
+
+    def test_gaps_of_categories_and_of_vectors(self):
+        table = pd.DataFrame({"a": ["u", "v", None, "u"] * 10})
+        with pytest.raises(
+            ValueError, match=r"^X contains NaN or inf in 10 of 40 rows, first in row 2. Do not"
+        ):
+            mh.KernelBayesFilter().fit(table, Z)
+        state = Z[:, 0].copy()
+        state[5] = np.nan
+        for form in (np.array, pd.Series):
+            with pytest.raises(
+                ValueError, match=r"^Z contains NaN or inf in 1 of 40 rows, first in row 5. Do not"
+            ):
+                mh.KernelBayesFilter(**GIVEN).fit(X, form(state))
+
+    def test_gaps_in_rows_that_are_read_in_blocks(self):
+        a = X.copy()
+        a[7, 1] = np.nan
+        with pytest.raises(ValueError, match=r"X contains NaN .*row 7.*Do not drop.*Split the sequence"):
+            mh.KernelBayesFilter(**GIVEN).fit(mh.open_rows(a), mh.open_rows(Z))
 
     @pytest.mark.parametrize("missing", ["raise", "predict"])
     def test_observations_of_another_width(self, tracker, missing):

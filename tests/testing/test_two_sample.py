@@ -445,6 +445,12 @@ class TestBadInput:
                 r"\['a'\].*or booleans.*'a' begins with True in x and 'True' in y.*convert",
             ),
             (mixed(9, 0), mixed(9, 0).assign(a=np.nan), ValueError, r"y\['a'\] contains NaN"),
+            (
+                mixed(9, 0).assign(when=pd.Timestamp("2020-01-01")),
+                mixed(9, 0).assign(when=pd.Timestamp("2020-01-01")),
+                TypeError,
+                r"x\['when'\] must hold numbers, but holds dates.*days since a start.*df\['when'\] = ",
+            ),
             (mixed(9, 0).assign(c=None), mixed(9, 0), (ValueError, TypeError), r"c"),
         ],
         ids=range(13),
