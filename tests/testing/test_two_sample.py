@@ -453,7 +453,7 @@ class TestBadInput:
             ),
             (mixed(9, 0).assign(c=None), mixed(9, 0), (ValueError, TypeError), r"c"),
         ],
-        ids=range(13),
+        ids=range(14),
     )
     def test_samples(self, x, y, error, message):
         with pytest.raises(error, match="(?s)" + message):
