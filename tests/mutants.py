@@ -58,14 +58,26 @@ MEMORY = 8 << 30  # bytes that a mutant may allocate
 
 # Mutants that cannot change an answer, by id, each with the reason. They do not count in the share.
 EQUIVALENT: dict[str, str] = {
+    "00ad638a": "operators/bayes/kbr_b.py: the slower solve that is taken instead has the same answer.",
     "052fe58d": "gram/dense.py: the matrix is square.",
+    "1bfc4899": "operators/deconditional.py: a count of operations, which decides between equal answers.",
+    "27927d36": "gram/fourier.py: the size of a block.",
+    "38e0452d": "operators/deconditional.py: a count of operations, which decides between equal answers.",
+    "3d2edfd9": "operators/conditional.py: NumPy takes -2 for -1 in reshape.",
     "546bf05d": "gram/iterative.py: beta falls from order one to rounding at once, past either bound.",
     "6c85b13e": "testing/pc.py: the order of the rows of a resample does not matter.",
+    "7c5efaab": "embedding/reference.py: the size of a block.",
     "89e63e96": "testing/hadamard.py: 65 rows stand for all as well as 64.",
+    "8b45938f": "embedding/reference.py: NumPy takes -2 for -1 in reshape.",
     "8fa72dc8": "operators/bags.py: the step of a difference quotient along a constant column.",
+    "8faa9d4e": "operators/deconditional.py: a count of operations, which decides between equal answers.",
     "a69fd50f": "kernels/median.py: the halving never narrows and all gaps are sorted: slower, as exact.",
+    "ab7960b9": "testing/independence.py: a rank of 301 is as good as one of 300.",
     "ab936a76": "gram/landmarks.py: the order of landmarks does not matter.",
+    "bb63ad6e": "gram/octaves.py: NumPy takes -2 for -1 in reshape.",
     "cad22902": "gram/iterative.py: the length of a step along a direction that is zero.",
+    "dcb73a95": "testing/forms.py: the size of a block.",
+    "dcec672d": "testing/bank.py: a spread that is exactly the bound of rounding.",
 }
 
 # ---------------------------------------------------------------------------------------------------------

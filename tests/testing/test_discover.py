@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 import muhat as mh
-from muhat.testing.discover import make_test, part, prewhitened
+from muhat.testing.discover import _fisher_z, make_test, part, prewhitened
 from muhat.testing.samples import as_sample
 
 TESTS = ["kci", "residual", "fisher-z"]
@@ -225,3 +225,10 @@ class TestBadInput:
     def test_refused(self, table, arguments, error, message):
         with pytest.raises(error, match="(?s)" + message):
             mh.discover(table, **arguments)
+
+
+def test_partial_correlations_need_three_rows_more_than_they_condition_on():
+    Z = np.random.default_rng(0).standard_normal((5, 3))
+    assert 0 < _fisher_z(Z)(0, 1, (2,)) < 1
+    with pytest.raises(ValueError, match="more rows than 4 to condition on 1 columns"):
+        _fisher_z(Z[:4])(0, 1, (2,))

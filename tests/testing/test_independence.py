@@ -355,3 +355,11 @@ class TestBadInput:
     def test_arguments(self, arguments, error, message):
         with pytest.raises(error, match="(?s)" + message):
             mh.independence_test(X, Y, **arguments)
+
+
+def test_a_column_that_is_the_other_sample_has_the_whole_effect():
+    x = np.random.default_rng(0).standard_normal((60, 2)) * [1.0, 100.0]
+    found = mh.independence_test(x, 5.0 * x[:, [1]], "median", "median", **FEW).columns()
+    effects = {column.name: column.effect_size for column in found}
+    assert effects["x[1]"] == pytest.approx(1.0)
+    assert effects["x[0]"] < 0.1
