@@ -66,6 +66,7 @@ EQUIVALENT: dict[str, str] = {
     "3d2edfd9": "operators/conditional.py: NumPy takes -2 for -1 in reshape.",
     "546bf05d": "gram/iterative.py: beta falls from order one to rounding at once, past either bound.",
     "6c85b13e": "testing/pc.py: the order of the rows of a resample does not matter.",
+    "6f4f7d75": "testing/discover.py: the table has 20 rows or more, and prewhiten as many.",
     "7c5efaab": "embedding/reference.py: the size of a block.",
     "89e63e96": "testing/hadamard.py: 65 rows stand for all as well as 64.",
     "8b45938f": "embedding/reference.py: NumPy takes -2 for -1 in reshape.",

@@ -98,6 +98,32 @@ def test_libraries_that_come_later_are_found():
     assert done.returncode == 0, done.stderr
 
 
+def test_an_interruption_on_the_way_in_leaves_no_hold(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    before = threads()
+    with monkeypatch.context() as patch:
+        patch.setattr(_threads, "find_blas", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _threads.one_blas_thread().__enter__()
+    assert threads() == before
+    with _threads.one_blas_thread():
+        assert threads() == [1] * len(before)
+
+
+def test_a_look_that_was_interrupted_is_taken_again(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_threads, "_modules", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(_threads, "ThreadpoolController", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _threads.find_blas()
+    assert _threads._modules == 0
+
+
 def test_a_library_that_comes_during_a_hold_is_held_by_the_next(monkeypatch):
     class Late:
         filepath, num_threads = "late", 3

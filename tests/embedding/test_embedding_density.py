@@ -115,6 +115,12 @@ class TestChoices:
         expected = 0.9 * np.minimum(X.std(axis=0), (q3 - q1) / 1.34) * 401 ** (-1 / 6)
         assert_allclose(detail_kernel(X, np.full(401, 1 / 401)).lengthscale, expected, rtol=1e-9)
 
+    def test_detail_kernel_of_weights_that_end_in_a_heavy_point(self):
+        X, w = np.array([[0.0], [1.0], [3.0]]), np.array([0.3, 0.1, 0.6])  # quartiles 0 and 3
+        sd, n = np.sqrt(w @ (X[:, 0] - w @ X[:, 0]) ** 2), 1 / (w**2).sum()
+        assert sd < 3 / 1.34
+        assert_allclose(detail_kernel(X, w).lengthscale, 0.9 * sd * n**-0.2, rtol=1e-9)
+
     def test_detail_kernel_without_interquartile_range(self):
         X = np.r_[np.zeros(80), np.ones(20)][:, None]
         assert_allclose(detail_kernel(X, np.full(100, 0.01)).lengthscale, 0.9 * 0.4 * 100**-0.2, rtol=1e-9)

@@ -392,3 +392,9 @@ def test_bayes_rule_that_is_loaded_chooses_no_more(tmp_path):
     with pytest.raises(ValueError, match="fit it again"):
         again.posterior(AT, Y[:50])
     close(again.posterior(AT).mean(), found.mean(), 1e-12)
+
+
+def test_of_many_rows_some_points_are_kept(monkeypatch):
+    monkeypatch.setattr("muhat.embedding.moments.POINTS", 7)
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    assert mh.embed(open_rows(X), mh.Gaussian(1.0), representation=mh.Nystrom(10)).points.shape == (7, 2)

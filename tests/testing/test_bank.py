@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.spatial.distance import pdist
 
-from muhat.testing.bank import dependence_bank, detail
+from muhat.testing.bank import dependence_bank, detail, two_sample_bank
 from muhat.testing.samples import as_sample
 
 
@@ -48,3 +48,11 @@ def test_kernels_of_dependence_have_the_median_a_half_and_a_quarter_of_it():
     for kernel, share in zip(kernels[:3], (1.0, 0.5, 0.25), strict=True):
         assert_allclose(kernel.lengthscale, share * median * sd)
     assert_allclose(weights, [0.4, 0.2, 0.2, 0.2])
+
+
+def test_kernels_of_difference_begin_at_the_scale_of_detail(clusters):
+    encoder, Z = as_sample(clusters * [1.0, 100.0], "x", 2)
+    kernels, _ = two_sample_bank(Z, encoder, np.random.default_rng(0))
+    sd = Z.std(axis=0)
+    fine = detail(Z / sd)[0]
+    assert_allclose([kernel.lengthscale for kernel in kernels[:2]], [fine * sd, np.sqrt(2) * fine * sd])

@@ -14,6 +14,7 @@ from muhat._tables import Encoder
 from muhat.testing.conditional import (
     REGULARISERS,
     Smoother,
+    _strength,
     interactions,
     kci,
     numeric,
@@ -161,7 +162,7 @@ class TestDecisions:
         assert "depend on each other given z (150 rows" in found.summary
         assert found.test == method
         assert 0.1 < found.effect_size <= 1
-        assert [r.shape[0] for r in found.residuals] == [150, 150]
+        assert [r.shape for r in found.residuals] == [(150, 1), (150, 1)]
         none = mh.conditional_independence_test(x, y, z, method=method, null=null, **FEW)
         assert "show no dependence given z" in none.summary
         assert none.effect_size < 0.1
@@ -238,3 +239,14 @@ class TestBadInput:
     def test_arguments(self, arguments, error, message):
         with pytest.raises(error, match=message):
             mh.conditional_independence_test(X, Y, Z, **arguments)
+
+
+def test_strength_is_one_for_the_same_and_zero_for_a_permutation_on_average():
+    rng = np.random.default_rng(0)
+    Phi, Psi = (F - F.mean(axis=0) for F in (rng.standard_normal((12, 3)), rng.standard_normal((12, 2))))
+    assert _strength(Phi, 2.0 * Phi) == pytest.approx(1.0)
+    Psi[:, 0] += 2 * Phi[:, 0]
+    by_chance = np.mean([((Phi.T @ Psi[rng.permutation(12)]) ** 2).sum() for _ in range(20_000)])
+    top = np.linalg.norm(Phi @ Phi.T) * np.linalg.norm(Psi @ Psi.T)
+    expected = (((Phi.T @ Psi) ** 2).sum() - by_chance) / (top - by_chance)
+    assert _strength(Phi, Psi) == pytest.approx(expected, rel=0.02)

@@ -220,3 +220,7 @@ class TestHadamard:
         M = centred(mh.Gaussian(0.8)(X)) * centred(mh.Laplace(0.5)(Y))
         found = hadamard_forms(mh.Gaussian(0.8), mh.Laplace(0.5), X, Y, W)
         assert_allclose(found, np.einsum("bi,ij,bj->b", W, M, W, optimize=True), rtol=1e-8, atol=1e-8)
+
+
+def test_numbers_whose_squares_vanish_have_no_memory():
+    assert memory_length(1e-200 * autoregression(100, 0.9, 0)[:, None]) == 0
