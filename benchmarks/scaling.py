@@ -66,7 +66,7 @@ def embed(rows: Rows) -> float:
 
 def conditional_mean(rows: Rows) -> Any:
     pair = mh.Nystrom(P), mh.Nystrom(10)
-    return mh.ConditionalMean(_WIDE, _NARROW, 1e-5, pair).fit(rows.x, rows.y).predict(rows.few)
+    return mh.ConditionalMean(_WIDE, _NARROW, 1e-5, pair, center=False).fit(rows.x, rows.y).predict(rows.few)
 
 
 def two_sample(rows: Rows) -> float:
@@ -102,7 +102,11 @@ def bags(rows: Rows) -> Any:
 
 
 def exact(rows: Rows) -> Any:
-    return mh.ConditionalMean(_WIDE, _NARROW, 1e-4, mh.Exact()).fit(rows.x, rows.y).predict(rows.few)
+    return (
+        mh.ConditionalMean(_WIDE, _NARROW, 1e-4, mh.Exact(), center=False)
+        .fit(rows.x, rows.y)
+        .predict(rows.few)
+    )
 
 
 @dataclass(frozen=True)

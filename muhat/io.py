@@ -24,7 +24,8 @@ from muhat._files import whole_file
 from muhat._linalg import Cholesky
 from muhat._tables import Encoder
 from muhat._version import __version__
-from muhat.embedding import Density, Embedding, Mixture, Reference
+from muhat.embedding import Atoms, Density, Embedding, Mixture, Reference
+from muhat.embedding.marginals import Marginals, Scatter
 from muhat.embedding.moments import MomentEmbedding
 from muhat.gram import (
     BlockedGram,
@@ -89,6 +90,7 @@ from muhat.simulation.simulated import Failure, Simulated
 FORMAT = 1
 _MANIFEST = "muhat.json"
 _OTHERS = (
+    Atoms,
     Bags,
     BagsChoice,
     BayesChoice,
@@ -130,6 +132,7 @@ _OTHERS = (
     LeaveOneOut,
     LikelihoodFree,
     LowRankGram,
+    Marginals,
     MessageOperator,
     MomentEmbedding,
     MomentFiltered,
@@ -150,6 +153,7 @@ _OTHERS = (
     Ridge,
     RuleChoice,
     SampledTask,
+    Scatter,
     Simulated,
     SimulatedPosterior,
     Simulations,
@@ -251,10 +255,9 @@ def _pack(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     if _classes().get(type(value).__name__) is type(value):
         # Names with one underscore are made again after loading; the rest is the state.
         keep = getattr(type(value), "_prepare", None) is None
+        state = value.__getstate__() if isinstance(value, Embedding) else vars(value)
         fields = {
-            k: _pack(v, arrays, f"{where}.{k}")
-            for k, v in vars(value).items()
-            if keep or not k.startswith("_")
+            k: _pack(v, arrays, f"{where}.{k}") for k, v in state.items() if keep or not k.startswith("_")
         }
         return {"class": type(value).__name__, "fields": fields}
     raise TypeError(

@@ -22,6 +22,7 @@ from muhat._validation import (
 )
 from muhat.embedding.density import box_for, choose_kernel, effective_size
 from muhat.embedding.herding import herd_ascent, herd_candidates
+from muhat.embedding.marginals import Marginals
 from muhat.embedding.quantile import weighted_quantile
 from muhat.embedding.reconstruction import Density, reconstruct
 from muhat.embedding.reference import as_reference
@@ -54,7 +55,11 @@ class Embedding:
         kernel: k.
         points: z, (n, d), shared by the batch.
         weights: (n,), or (batch, n).
+        marginals: distributions of the columns that :meth:`quantile` reads, or a function that makes them;
+            None for those of the weights.
     """
+
+    marginals: Callable[[], Marginals] | Marginals | None = None
 
     def __init__(
         self,
@@ -63,9 +68,18 @@ class Embedding:
         weights: Array | Factored,
         coefficients: Array | None = None,
         encoder: Encoder | None = None,
+        marginals: Callable[[], Marginals] | Marginals | None = None,
     ) -> None:
         self.kernel, self.points, self.encoder = kernel, points, encoder
         self._weights, self._coefficients = weights, coefficients
+        if marginals is not None:
+            self.marginals = marginals
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and files hold the marginals, not the function that makes them."""
+        if callable(self.marginals):
+            self.marginals = self.marginals()
+        return self.__dict__
 
     @property
     def weights(self) -> Array:
@@ -97,7 +111,14 @@ class Embedding:
         if not self.is_batch:
             raise TypeError("A single embedding has no rows; only a batch can be indexed.")
         theta = None if self._coefficients is None else self._coefficients[index]
-        return self._with(self.weights[index], theta)
+        out = self._with(self.weights[index], theta)
+        out.marginals = self._part(index)
+        return out
+
+    def _part(self, index: Any) -> Callable[[], Marginals] | Marginals | None:
+        """The marginals of some of the batch."""
+        found = self.marginals
+        return (lambda: found()[index]) if callable(found) else found and found[index]
 
     def __repr__(self) -> str:
         what = f"batch of {len(self)}, " if self.is_batch else ""
@@ -259,7 +280,7 @@ class Embedding:
         return second - a * aT + rest * (a * C.T + C * aT + t * C * C.T)
 
     def quantile(self, q: Any) -> np.ndarray:
-        """Marginal quantiles, after projecting the weights onto the simplex.
+        """Marginal quantiles, as the rule gave them, or after projecting the weights onto the simplex.
 
         Args:
             q: a level in [0, 1], or several, (k,).
@@ -269,8 +290,12 @@ class Embedding:
         """
         self._check_numeric("quantile")
         levels = check_levels(q, "q")
-        W = np.atleast_2d(np.asarray(self._probabilities("quantile")))
-        out = weighted_quantile(np.asarray(self.points), W, levels)
+        if self.marginals is not None:
+            self.marginals = self.marginals() if callable(self.marginals) else self.marginals
+            out = self.marginals.quantile(levels)
+        else:
+            W = np.atleast_2d(np.asarray(self._probabilities("quantile")))
+            out = weighted_quantile(np.asarray(self.points), W, levels)
         out = out[:, 0] if np.ndim(q) == 0 else out
         return out if self.is_batch else out[0]
 

@@ -16,6 +16,7 @@ from muhat.gram.representation import (
     Nystrom,
     Representation,
     as_representation,
+    default_representation,
     streamed_representation,
 )
 
@@ -42,6 +43,7 @@ __all__ = [
     "Training",
     "as_dense",
     "as_representation",
+    "default_representation",
     "kernel_matmul",
     "kernel_quadratic",
     "streamed_representation",

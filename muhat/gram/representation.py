@@ -149,6 +149,20 @@ class Features(Representation):
         return MapKernel(self.function, MapKernel(self.function, 0).features(X[:1]).shape[1])
 
 
+# Distinct inputs up to which a default fit is exact: a few seconds on two cores, and 128 MB a Gram.
+EXACT_INPUTS = 4000
+# Landmarks beyond, and the features of all rows together, which bound them for many rows (1.6 GB).
+LANDMARKS = 2000
+FEATURES = 2e8
+
+
+def default_representation(n: int) -> Representation:
+    """Of ``n`` distinct inputs where none is asked for: exact while that takes seconds, landmarks beyond."""
+    if n <= EXACT_INPUTS:
+        return Exact()
+    return Nystrom(max(200, int(min(LANDMARKS, FEATURES / n))), "uniform")
+
+
 def as_representation(value: Any, name: str = "representation") -> Representation:
     """``value``, or :class:`Exact` for None."""
     if value is None:

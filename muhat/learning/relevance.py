@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from muhat._linalg import cholesky
+from muhat.kernels.stationary import Laplace, Matern, Stationary
 
 # Lengthscales may move by this factor either way; a column at the upper end hardly counts.
 REACH = 64.0
@@ -27,13 +28,20 @@ def leave_one_out_gradient(K: np.ndarray, F: np.ndarray, c: float) -> tuple[floa
 
 
 def relevance_multiples(
-    rest: np.ndarray, squares: list[np.ndarray], F: np.ndarray, reg: float, fixed_reg: bool, steps: int = 40
+    kernel: Stationary,
+    gaps: list[np.ndarray],
+    differ: list[np.ndarray],
+    F: np.ndarray,
+    reg: float,
+    fixed_reg: bool,
+    steps: int = 40,
 ) -> np.ndarray:
-    """Multiples of the lengthscales of a Gaussian kernel, one a column, with less loss, (d,).
+    """Multiples of the lengthscales, one a column, with less loss: of numbers, then of categories, (d,).
 
     Args:
-        rest: what multiplies the Gaussian and stays, e.g. of categories, (n, n).
-        squares: for each column ``(xⱼ − x'ⱼ)²/ℓⱼ²``, (n, n).
+        kernel: family of the kernel of the numbers: Gaussian, Matérn-3/2 or the product of Laplace kernels.
+        gaps: for each column of numbers ``(xⱼ − x'ⱼ)²/ℓⱼ²``, (n, n); ``|xⱼ − x'ⱼ|/ℓⱼ`` for the product.
+        differ: for each category ``−log k`` of its own kernel, (n, n).
         F: a factor of the output Gram.
         reg: λ to start from.
         fixed_reg: whether λ is given by the user and stays.
@@ -41,22 +49,47 @@ def relevance_multiples(
     """
     from scipy.optimize import minimize
 
-    n, d = len(rest), len(squares)
-    scale = float(np.diagonal(rest).mean())
+    n, numbers = len(F), len(gaps)
+    power = np.array([_power(kernel)] * numbers + [2.0] * len(differ))
+    distances = np.stack([*gaps, *differ])
+    flat = distances.reshape(len(distances), -1)
 
     def loss(u: np.ndarray) -> tuple[float, np.ndarray]:
-        shrink = np.exp(-2 * u[:d])
-        A = rest * np.exp(-0.5 * sum(s * D for s, D in zip(shrink, squares, strict=True)))
-        c = n * scale * np.exp(u[d])
-        value, in_K, in_c = leave_one_out_gradient(A, F, c)
-        weighted = in_K * A
-        in_u = [s * float((weighted * D).sum()) for s, D in zip(shrink, squares, strict=True)]
-        gradient = np.array([*in_u, 0.0 if fixed_reg else in_c * c])
+        shrink = np.exp(-power * u[:-1])
+        s = (shrink[:numbers] @ flat[:numbers]).reshape(n, n)
+        K, slope = _family(kernel, s)
+        if differ:
+            others = np.exp(-(shrink[numbers:] @ flat[numbers:])).reshape(n, n)
+            K, slope = K * others, slope * others
+        c = n * np.exp(u[-1])
+        value, in_K, in_c = leave_one_out_gradient(K, F, c)
+        # ∂K/∂uⱼ = −power shrinkⱼ Dⱼ ∂K/∂sⱼ, which for a category is −K.
+        in_u = power * shrink
+        in_u[:numbers] *= -(flat[:numbers] @ (in_K * slope).ravel())
+        in_u[numbers:] *= flat[numbers:] @ (in_K * K).ravel()
+        gradient = np.append(in_u, 0.0 if fixed_reg else in_c * c)
         # Losses range over orders of magnitude: their logarithm has a sane slope everywhere.
         return np.log(value), gradient / value
 
     reach = np.log(REACH)
-    bounds = [(-reach, reach)] * d + [(np.log(1e-11), 0.0)]
-    start = np.append(np.zeros(d), np.log(np.clip(reg / scale, 1e-11, 1.0)))
+    bounds = [(-reach, reach)] * len(flat) + [(np.log(1e-11), 0.0)]
+    start = np.append(np.zeros(len(flat)), np.log(np.clip(reg, 1e-11, 1.0)))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
-    return np.exp(found.x[:d])
+    return np.exp(found.x[:-1])
+
+
+def _power(kernel: Stationary) -> float:
+    return 1.0 if isinstance(kernel, Laplace) else 2.0
+
+
+def _family(kernel: Stationary, s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """k and its derivative in s, the distance (Laplace) or squared distance."""
+    if isinstance(kernel, Laplace):
+        K = np.exp(-s)
+        return K, -K
+    if isinstance(kernel, Matern):  # (1 + r) e^{−r} with r = √(3s)
+        r = np.sqrt(3 * s)
+        decay = np.exp(-r)
+        return (1 + r) * decay, -1.5 * decay
+    K = np.exp(-0.5 * s)
+    return K, -0.5 * K

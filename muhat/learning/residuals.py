@@ -7,21 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from muhat._array import Array
-from muhat._threads import one_blas_thread
 from muhat.gram import Gram
 from muhat.gram.landmarks import uniform_landmarks
 from muhat.gram.nystrom import NystromKernel
 from muhat.gram.representation import Exact, Representation
 from muhat.kernels.base import Kernel
+from muhat.kernels.default import default_kernel
 from muhat.kernels.dot import Linear
-from muhat.kernels.stationary import Gaussian, Laplace, Matern
 from muhat.learning.leave_one_out import EXACT_ROWS, LeaveOneOut, choose_conditional
 from muhat.operators.conditional import Groups, conditional_ridge, leave_one_out
 
 # A residual of this share of the typical one counts as none when logarithms are taken.
 LEAST = 0.01
-FEW = 3
-FAMILY_ROWS = 500
 # What a few inputs leave unexplained of k(x, x), as a share of λ, for them to stand for all.
 LOST = 0.01
 
@@ -52,7 +49,8 @@ def regress(
     X: Array,
     F: np.ndarray,
     groups: Groups | None,
-    kernels: list[Kernel],
+    kernel: Kernel,
+    families: bool,
     represent: Representation,
     rng: np.random.Generator,
 ) -> tuple[Regression, np.ndarray, np.ndarray]:
@@ -62,18 +60,14 @@ def regress(
         X: (n, d).
         F: outputs on one scale.
         groups: of equal rows of X.
-        kernels: families that are tried.
+        kernel: on X.
+        families: whether rougher kernels are tried, too.
         represent: of the Gram.
         rng: for subsets and landmarks.
     """
     offset = F.mean(axis=0)
-    some = np.sort(rng.permutation(len(X))[:FAMILY_ROWS])
-    with one_blas_thread():
-        if len(kernels) > 1:  # which family, some of the rows can tell
-            part = (X[some], F[some] - offset)
-            tried = [choose_conditional(*part, k, Linear(), None, True, rng) for k in kernels]
-            kernels = [kernels[int(np.argmin([t.score for t in tried]))]]
-        best = choose_conditional(X, F - offset, kernels[0], Linear(), None, True, rng)
+    kernel_y = default_kernel(F) if F.std(axis=0).all() else Linear()
+    best = choose_conditional(X, F, kernel, kernel_y, None, True, rng, families=families, means=True)
     inputs = X if groups is None else groups.points
     few = _span(best, inputs, rng) if isinstance(represent, Exact) else None
     gram = represent.gram_of(few or represent.fit(best.kernel, inputs, rng), inputs)
@@ -169,11 +163,7 @@ def standardize(
     """
     unit = Y.std(axis=0)
     unit = np.where(unit > 0, unit, 1.0)
-    kernels = [kernel]
-    # In few columns the function may be rough; in many, which of them matter counts for more.
-    if families and isinstance(kernel, Gaussian) and X.shape[1] <= FEW:
-        kernels += [Matern(1.5, kernel.lengthscale), Laplace(kernel.lengthscale, norm=2)]
-    location, residual, share = regress(X, Y / unit, groups, kernels, represent, rng)
+    location, residual, share = regress(X, Y / unit, groups, kernel, families, represent, rng)
     typical = np.sqrt((residual**2).mean(axis=0))
     if not (typical > 0).all():
         return []
@@ -182,7 +172,7 @@ def standardize(
     out = [_way(alone, residual, share, np.broadcast_to(typical, residual.shape))]
     size = np.abs(residual)
     logs = np.log(size + LEAST * np.median(size, axis=0) + 1e-12 * typical)
-    scale, rest, _ = regress(X, logs, groups, [kernel], represent, rng)
+    scale, rest, _ = regress(X, logs, groups, kernel, False, represent, rng)
     left = logs - rest  # leave-one-out predictions of the logarithms
     bounds = np.stack([left.min(axis=0), left.max(axis=0)])
     spread = np.exp(left)

@@ -20,11 +20,19 @@ from muhat._validation import (
     check_same_rows,
     check_share,
 )
-from muhat.embedding import Density, Embedding, Mixture, Reference
+from muhat.embedding import Atoms, Embedding, Mixture, Reference
 from muhat.embedding.density import SCHEDULE, scheduled_reg
 from muhat.embedding.reference import KINDS, as_reference, box_reference
 from muhat.embedding.simplex import project_simplex
-from muhat.gram import Features, LowRankGram, Neural, as_representation, streamed_representation
+from muhat.gram import (
+    Exact,
+    Features,
+    LowRankGram,
+    Neural,
+    as_representation,
+    default_representation,
+    streamed_representation,
+)
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
@@ -39,9 +47,11 @@ from muhat.learning.density import (
     kernel_width,
     on_grid,
 )
-from muhat.learning.leave_one_out import stretch
+from muhat.learning.leave_one_out import LeaveOneOut, stretch
 from muhat.learning.residuals import Way, standardize
+from muhat.learning.scatter import find_atoms
 from muhat.models.base import Estimator
+from muhat.models.conditional_mean import ConditionalMean
 from muhat.models.density_inputs import check_memory, take_rows
 from muhat.models.posterior import familiarity
 from muhat.operators.conditional import group_rows
@@ -67,9 +77,12 @@ class ConditionalDensity(Estimator):
     changes with x. The raw solution may be negative; ``pdf`` clips it and divides by its mass.
 
     What is not given is learned: by the leave-one-out log density of the training rows. Then the operator is
-    also tried on the outputs less their regression on x, and on these in units of their spread at x, and
-    the best of the three is kept: where y is all but a function of x, its residuals have a density that is
-    far easier to find.
+    also tried on the outputs less their regression on x, and on these in units of their spread at x: where y
+    is all but a function of x, its residuals have a density that is far easier to find. Of the three that
+    with the highest log density is kept, among those whose leave-one-out CRPS is as good as the best.
+
+    One output that takes few values (ratings, small counts) has no density. If everything is learned, it gets
+    a probability for each value: ``density`` gives :class:`muhat.embedding.Atoms`, and ``atoms_`` the values.
 
     Args:
         kernel_x: k on the inputs: a kernel, ``"median"``, or None (``"learn"``).
@@ -91,8 +104,8 @@ class ConditionalDensity(Estimator):
             learn it, or 0 where nothing is learned.
         calibration: the share of rows that ``fit`` leaves out to calibrate ``interval``: then it covers a
             new y with at least its level, whatever the distribution (split conformal prediction).
-        representation: how the Gram of x is held, e.g. ``mh.Nystrom(500)``; exact by default, Nyström's for
-            more than 20 000 rows that are read in blocks.
+        representation: how the Gram of x is held, e.g. ``mh.Nystrom(500)``. None for exact up to 4 000
+            distinct inputs, and for landmarks beyond; ``representation_`` says which.
         memory: gigabytes that a fit may take; more is refused before anything is made.
 
     Attributes:
@@ -100,11 +113,22 @@ class ConditionalDensity(Estimator):
         selection_: what the search tried and found, or None.
         standard_: location and scale of the outputs given x, or None.
         calibration_: scores of the rows left out, (m, k), in order; or None.
+        atoms_: the values of an output that takes few; else None. Then ``conditional_`` is the
+            :class:`muhat.ConditionalMean` that their probabilities come from.
+        representation_: of the Gram of x, in use.
     """
 
     _prepared: ClassVar[tuple[str, ...]] = ("_operator",)
     encoder_y_: Encoder
     flat_y_: bool
+    atoms_: np.ndarray | None
+    conditional_: ConditionalMean | None
+    # None of outputs that take few values:
+    kernel_y_: Any
+    reg_y_: Any
+    reference_: Any
+    standard_: Any
+    selection_: DensityChoice | LeaveOneOut | None
 
     def __init__(
         self,
@@ -176,17 +200,24 @@ class ConditionalDensity(Estimator):
             rest, left = np.sort(order[count:]), np.sort(order[:count])
             held = (A[order[:count]], B[order[:count]])
             A, B = A[rest], B[rest]
+        self.groups_ = group_rows(A)
+        inputs = A if self.groups_ is None else self.groups_.points
         represent = as_representation(self.representation)
         if many is not None:
             represent = streamed_representation(self.representation)
+        elif self.representation is None:
+            represent = default_representation(len(inputs))
+        self.representation_ = represent
         if isinstance(represent, Neural):
             raise TypeError(
                 "representation=mh.Neural() is not for densities: train it in mh.ConditionalMean, and pass "
                 "representation=mh.Features(model.kernel_x_.features)."
             )
-        self.groups_ = group_rows(A)
-        inputs = A if self.groups_ is None else self.groups_.points
-        check_memory(self, len(inputs), B.shape[1], many is not None)
+        self.atoms_ = find_atoms(B[:, 0]) if many is None and B.shape[1] == 1 and self._all_free else None
+        if self.atoms_ is not None:
+            return self._fit_atoms(A, B, held)
+        self.conditional_ = None
+        check_memory(self, len(inputs), B.shape[1], isinstance(represent, Exact))
         self._choose(A, B, represent, rng, 0 if many is None else many.count)
         features: Any = represent.fit(self.kernel_x_, inputs, rng)
         self.sums_ = None
@@ -202,6 +233,29 @@ class ConditionalDensity(Estimator):
         if saved is not None:
             saved.finish()
         self._prepare()
+        self.calibration_ = None
+        if held is not None:
+            self.calibration_ = np.sort(self._densities(held[0]).reach(held[1]), axis=0)
+        return self
+
+    @property
+    def _all_free(self) -> bool:
+        """Whether nothing is given of what a density of y needs."""
+        given = (self.kernel_y, self.reg_y, self.reference, self.box, self.size, self.mass, self.standardize)
+        return all(v is None for v in given) and not isinstance(self.kernel_x, str) and self.reg_x is None
+
+    def _fit_atoms(
+        self, A: Array, B: np.ndarray, held: tuple[Array, np.ndarray] | None
+    ) -> ConditionalDensity:
+        """Probabilities of few values, by the regression that conditional means stand on."""
+        kernel = None if self.encoder_x_.categories else self.kernel_x
+        model = ConditionalMean(kernel, representation=self.representation_, random_state=self.random_state)
+        model._fit_encoded(A, B, self.encoder_x_, Encoder(), False)
+        self.conditional_ = model
+        self.kernel_x_, self.reg_x_, self.selection_ = model.kernel_x_, model.reg_, model.selection_
+        self.kernel_y_ = self.reg_y_ = self.reference_ = self.standard_ = self.sums_ = None
+        self.background_ = 1 / len(B) if self.background is None else self.background
+        self.gram_, self.T_ = model.gram_, B
         self.calibration_ = None
         if held is not None:
             self.calibration_ = np.sort(self._densities(held[0]).reach(held[1]), axis=0)
@@ -253,7 +307,7 @@ class ConditionalDensity(Estimator):
             share, alpha = (len(B) ** (-SCHEDULE / 2), None) if reg_y == "schedule" else (None, reg_y)
             task = DensityTask(A, way.outputs, first, output, tune_x, tune_y, reg_x, alpha, background)
             tasks.append(replace(task, relevant=relevant, share_y=share))
-        self.selection_: DensityChoice | None = None
+        self.selection_ = None
         way, kernel_y, alpha = ways[0], tasks[0].kernel_y, reg_y
         self.kernel_x_, self.reg_x_, self.background_ = kernel_x, reg_x, background
         if learn or len(ways) > 1:
@@ -355,13 +409,15 @@ class ConditionalDensity(Estimator):
         return lower, upper
 
     def _prepare(self) -> None:
+        if self.atoms_ is not None:
+            return
         reg_x: Any = self.reg_x_
         used = (self.gram_, self.groups_, self.T_, self.kernel_y_, self.reference_, float(reg_x), self.reg_y_)
         self._operator = DensityOperator(*used) if self.sums_ is None else SummedDensity(*used, self.sums_)
 
     # -- densities ---------------------------------------------------------------------------------
 
-    def density(self, x: Any) -> Density:
+    def density(self, x: Any) -> Any:
         """The densities of Y given each row of ``x`` (q, d): a batch, with all its readouts.
 
         Its ``familiarity`` says how close each row is to a training row, from 1 for a copy to 0: there the
@@ -369,7 +425,9 @@ class ConditionalDensity(Estimator):
         """
         return self._densities(self._rows(x, "x"))
 
-    def _densities(self, x: Array) -> Density:
+    def _densities(self, x: Array) -> Any:
+        if self.atoms_ is not None:
+            return self._probabilities(x)
         location, scale = (None, None) if self.standard_ is None else self.standard_.at(x)
         return self._operator.density(
             x,
@@ -381,7 +439,15 @@ class ConditionalDensity(Estimator):
             familiarity=familiarity(self.gram_, x, self.gram_.cross(x)),
         )
 
-    def at(self, mu: Any) -> Mixture:
+    def _probabilities(self, x: Array) -> Atoms:
+        model: Any = self.conditional_
+        cross = self.gram_.cross(x)
+        weights = model._weights(cross, np.ones(len(x)))
+        P = model._marginals(x, lambda: weights).probabilities()
+        P = (1 - self.background_) * P + self.background_ / P.shape[1]  # type: ignore[operator]
+        return Atoms(self.atoms_, P, familiarity(self.gram_, x, cross))  # type: ignore[arg-type]
+
+    def at(self, mu: Any) -> Mixture | Atoms:
         """The density of Y where X is uncertain: distributed as ``mu``, an embedding or samples (m, d)."""
         check_is_fitted(self)
         if isinstance(mu, Embedding):
@@ -394,11 +460,19 @@ class ConditionalDensity(Estimator):
             x = self._rows(mu, "mu")
             weights = np.full(len(x), 1 / len(x))
         kept = np.flatnonzero(weights)
+        if self.atoms_ is not None:
+            atoms = self._probabilities(np.asarray(x)[kept])
+            return Atoms(atoms.values, weights[kept] @ atoms.probabilities)
         return Mixture(self._densities(np.asarray(x)[kept]), weights[kept])
 
     def raw(self, x: Any, y: Any) -> np.ndarray:
         """What the operator itself gives, (len(x), len(y)): not clipped, completed or normalised."""
         A = self._rows(x, "x")
+        if self.atoms_ is not None:
+            raise ValueError(
+                f"Y takes only {len(self.atoms_)} values, so it has probabilities and no density: use pdf, "
+                "or give kernel_y to apply the operator all the same."
+            )
         location, scale = (None, None) if self.standard_ is None else self.standard_.at(A)
         return self._operator.density(A, complete=False, location=location, scale=scale).raw(self._outputs(y))
 
@@ -428,10 +502,10 @@ class ConditionalDensity(Estimator):
         check_same_columns(B, k, "y", "the Y seen in fit")
         return np.asarray(B, dtype=np.float64)
 
-    def _grown(self, x: Array, y: np.ndarray, pairs: bool = False) -> Density:
+    def _grown(self, x: Array, y: np.ndarray, pairs: bool = False) -> Any:
         """The densities at ``x``, on a box that holds ``y`` if it may grow."""
         density = self._densities(x)
-        if not self.grow:
+        if not self.grow or self.atoms_ is not None:
             return density
         t = density._standard(y)
         if pairs and density.location is not None:

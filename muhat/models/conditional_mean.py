@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,9 +20,12 @@ from muhat._validation import (
     check_positive,
     check_same_columns,
     check_same_rows,
+    check_share,
 )
 from muhat.embedding import Embedding
+from muhat.embedding.marginals import Marginals
 from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
+from muhat.embedding.simplex import project_simplex
 from muhat.engine import (
     Rows,
     digest,
@@ -41,34 +45,44 @@ from muhat.gram import (
     NeuralKernel,
     Ridge,
     as_representation,
+    default_representation,
 )
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
 from muhat.learning.leave_one_out import LeaveOneOut, choose_conditional
+from muhat.learning.scatter import OutputScatter, fit_scatter
 from muhat.models.base import Estimator, both_streamed, encode_outputs
-from muhat.operators.conditional import conditional_ridge, conditional_weights, group_rows
+from muhat.operators.conditional import complete_weights, conditional_ridge, conditional_weights, group_rows
 from muhat.operators.moments import Moments
 
 
 class ConditionalMean(RegressorMixin, Estimator):
     """The distribution of Y given X, as the conditional mean embedding [HR19, Def. 3.3; G15].
 
-    ``μ_{Y|x} = Σᵢ wᵢ(x) ℓ(yᵢ, ·)`` with ``w(x) = (K + nλI)⁻¹ k(X, x)``: λ is on the operator scale,
-    ``(Ĉ_XX + λI)⁻¹``. Equal inputs are grouped, with the same answer.
+    ``μ_{Y|x} = μ_Y + Σᵢ wᵢ(x) (ℓ(yᵢ, ·) − μ_Y)`` with ``w(x) = (K + nλI)⁻¹ k(X, x)``: λ is on the operator
+    scale, ``(Ĉ_XX + λI)⁻¹``. Far from the data w vanishes, and the answer is the distribution of all outputs.
+    Equal inputs are grouped, with the same answer.
+
+    Moments and expectations use the weights as they are. Quantiles and intervals use the mean as a location,
+    about which leave-one-out residuals scatter; the weights take part as far as that lowers the leave-one-out
+    CRPS.
 
     Args:
-        kernel_x: k on the inputs. None for a Gaussian (times a Delta on each category) whose
-            lengthscale is chosen by leave-one-out.
+        kernel_x: k on the inputs. None for a Gaussian, a Matérn-3/2 or a product of Laplace kernels over the
+            columns (times a Delta on each category), with family and lengthscales chosen by leave-one-out.
         kernel_y: ℓ on the outputs. None for the default kernel with median lengthscale.
-        reg: λ > 0. None for leave-one-out in the RKHS norm of y.
-        representation: how Grams are held, e.g. ``mh.Nystrom(500)``; exact by default, and Nyström's for rows
-            that are read in blocks. A pair is for x and for y; ``mh.Features`` or ``mh.Neural`` alone is for
-            x, with y exact, and takes no ``kernel_x``.
+        reg: λ > 0. None for leave-one-out: of the error of the outputs and of their features in the RKHS.
+        representation: how Grams are held, e.g. ``mh.Nystrom(500)``. None for exact up to 4 000 distinct
+            inputs, and for landmarks beyond; ``representation_`` says which. A pair is for x and for y;
+            ``mh.Features`` or ``mh.Neural`` alone is for x, with y exact, and takes no ``kernel_x``.
         random_state: seed of the representation's and the search's random choices.
+        center: whether outputs are centred. False for the plain form of the papers, ``Σᵢ wᵢ(x) ℓ(yᵢ, ·)``,
+            whose mass falls to 0 far from the data.
 
     Attributes:
+        representation_: of the inputs, in use.
         kernel_x_: the input kernel in use (with features, in a low-rank representation).
         kernel_y_: the output kernel in use.
         reg_: λ in use.
@@ -80,7 +94,14 @@ class ConditionalMean(RegressorMixin, Estimator):
         moments_: the sums, for rows that were read in blocks or came by ``partial_fit``; else None.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_ridge", "_mean", "_features_y", "_moment_values", "_sources")
+    _prepared: ClassVar[tuple[str, ...]] = (
+        "_ridge",
+        "_mean",
+        "_features_y",
+        "_moment_values",
+        "_sources",
+        "_scatter",
+    )
     _sources: tuple[Rows, Rows] | None = None
 
     def __init__(
@@ -90,12 +111,14 @@ class ConditionalMean(RegressorMixin, Estimator):
         reg: float | None = None,
         representation: Representation | tuple[Representation, Representation] | None = None,
         random_state: Any = 0,
+        center: bool = True,
     ) -> None:
         self.kernel_x = kernel_x
         self.kernel_y = kernel_y
         self.reg = reg
         self.representation = representation
         self.random_state = random_state
+        self.center = center
 
     def fit(self, X: Any, Y: Any, checkpoint: Any = None) -> ConditionalMean:
         """Learn from pairs: ``X`` (n, d) and ``Y`` (n, k) or (n,).
@@ -113,11 +136,23 @@ class ConditionalMean(RegressorMixin, Estimator):
         if checkpoint is not None:
             raise ValueError("checkpoint is for rows that are read in blocks: leave it out for arrays.")
         A = self._fit_rows(X)
-        self.encoder_y_, B, self.flat_y_ = encode_outputs(Y)
+        encoder_y, B, flat = encode_outputs(Y)
         check_same_rows(A, B, "X", "Y")
-        represent_x, represent_y = _both(self.representation)
-        self._choose(A, B, represent_x, represent_y, rng)
+        return self._fit_encoded(A, B, self.encoder_x_, encoder_y, flat)
+
+    def _fit_encoded(
+        self, A: Array, B: Array, encoder_x: Encoder, encoder_y: Encoder, flat: bool
+    ) -> ConditionalMean:
+        """As :meth:`fit`, of rows in memory that were taken in already."""
+        rng = as_generator(self.random_state)
+        self.encoder_x_, self.encoder_y_, self.flat_y_ = encoder_x, encoder_y, flat
+        self.n_features_in_ = A.shape[1]
         self.groups_ = group_rows(A)
+        represent_x, represent_y = _both(self.representation)
+        if self.representation is None:
+            represent_x = default_representation(len(A if self.groups_ is None else self.groups_.points))
+        self.representation_ = represent_x
+        self._choose(A, B, represent_x, represent_y, rng)
         self.gram_ = represent_x.gram_of(self.kernel_x_, A if self.groups_ is None else self.groups_.points)
         self.Y_, self.moments_, self._sources = B, None, None
         self._prepare()
@@ -149,7 +184,15 @@ class ConditionalMean(RegressorMixin, Estimator):
         self.reg_, self.selection_ = self.reg, None
         if self.reg is None or tune:
             self.selection_ = _held_out(kernel_x) or choose_conditional(
-                part, out, kernel_x, kernel_y, self.reg, tune, rng
+                part,
+                out,
+                kernel_x,
+                kernel_y,
+                self.reg,
+                tune,
+                rng,
+                families=tune,
+                means=self.center and not self.encoder_y_.categories,
             )
             kernel_x, self.reg_ = self.selection_.kernel, self.selection_.reg
         groups = group_rows(part)
@@ -160,6 +203,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         self, X: Rows, Y: Rows, rng: np.random.Generator, checkpoint: Any = None
     ) -> ConditionalMean:
         represent_x, represent_y = both_streamed(self.representation)
+        self.representation_ = represent_x
         self._fit_source(X)
         self.encoder_y_, self.flat_y_ = Encoder(Y.names), Y.flat
         saved = self._checkpoint(checkpoint, X, Y)
@@ -187,14 +231,16 @@ class ConditionalMean(RegressorMixin, Estimator):
         """Sums over the rows of features of x with themselves and with ``functions`` of y."""
         kernel: Any = self.kernel_x_
 
-        def work(A: Array, B: Array) -> tuple[Array, Array, Array]:
+        def work(A: Array, B: Array) -> tuple[Array, ...]:
             Phi = kernel.features(A)
-            return Phi.T @ Phi, Phi.T @ functions(B), np.array(len(A))
+            F = functions(B)
+            return Phi.T @ Phi, Phi.T @ F, Phi.sum(axis=0), F.sum(axis=0), np.array(len(A))
 
         width = kernel.size + getattr(self.kernel_y_, "size", 0) + self.Y_.shape[1] ** 2
         label = "sums " + digest(kernel, self.kernel_y_, self.centre_y_)
-        gram, cross, n = sum_rows(work, X, Y, width=width, checkpoint=saved, label=label)
-        return Moments(gram, cross, int(n))
+        sums = sum_rows(work, X, Y, width=width, checkpoint=saved, label=label)
+        gram, cross, features, values, n = sums
+        return Moments(gram, cross, features, values, int(n))
 
     def partial_fit(self, X: Any, Y: Any) -> ConditionalMean:
         """Learn from more pairs, at a cost that does not grow with those before.
@@ -227,47 +273,77 @@ class ConditionalMean(RegressorMixin, Estimator):
 
     def _prepare(self) -> None:
         """What follows from the fitted attributes: the factored ridge and the functions in use."""
+        self._scatter: OutputScatter | None = None
         if self.moments_ is not None:
-            d = self.Y_.shape[1]
-            reg: Any = self.reg_
-            values = self.moments_.coefficients(reg)
-            self._moment_values, self._features_y = values[:, : 1 + d + d * d], values[:, 1 + d + d * d :]
-            mass, first = self._moment_values[:, :1], self._moment_values[:, 1 : 1 + d]
-            self._mean = first + mass * self.centre_y_
+            d, reg = self.Y_.shape[1], float(self.reg_)  # type: ignore[arg-type]
+            values = Function(*self.moments_.regression(reg, self.center))
+            split = 1 + d + d * d
+            self._moment_values, self._features_y = values[:split], values[split:]
+            mass, first = self._moment_values[:1], self._moment_values[1 : 1 + d]
+            self._mean = Function(
+                first.coefficients + mass.coefficients * self.centre_y_,
+                first.offset + mass.offset * self.centre_y_,
+            )
             return
         self._ridge: Ridge = conditional_ridge(self.gram_, self.reg_, self.groups_)
-        self._mean: Array | None = None if self.encoder_y_.categories else self._fit_function(self.Y_)
-        self._features_y: Array | None = None
+        self._mean: Function | None = None if self.encoder_y_.categories else self._fit_function(self.Y_)
+        self._features_y: Function | None = None
         if isinstance(self.kernel_y_, FeatureKernel):
             self._features_y = self._fit_function(self.kernel_y_.features(self.Y_))
 
-    def _fit_function(self, values: Array) -> Array:
-        """Coefficients of the regression of ``values`` (n, k) on x."""
-        return self._ridge.fit(values if self.groups_ is None else self.groups_.mean(values))
+    def _fit_function(self, values: Array) -> Function:
+        """The regression of ``values`` (n, k) on x."""
+        offset = values.mean(axis=0) if self.center else np.zeros(values.shape[1])
+        rest = values - offset
+        return Function(self._ridge.fit(rest if self.groups_ is None else self.groups_.mean(rest)), offset)
 
     def at(self, x: Any) -> Embedding:
         """The embeddings of Y given each row of ``x`` (q, d): a batch of q."""
         return self._at(self._rows(x, "x"))
 
     def _at(self, x: Array) -> Embedding:
-        theta = None if self._features_y is None else self.gram_.evaluate(x, self._features_y)
+        theta = None if self._features_y is None else self._features_y.at(self.gram_, x)
         if self.moments_ is not None:
-            return self._from_moments(theta, self.gram_.evaluate(x, self._moment_values))
-        return self._output(self.gram_.cross(x), theta)
+            return self._from_moments(theta, self._moment_values.at(self.gram_, x))
+        weights = self._weights(self.gram_.cross(x), np.ones(len(x)))
+        marginals = self._lazy_marginals(x, lambda: weights, None)
+        return Embedding(self.kernel_y_, self.Y_, weights, theta, self.encoder_y_, marginals)
 
     def _from_moments(self, theta: Any, values: Array) -> Embedding:
         kernel: Any = self.kernel_y_
         moments = split_moments(values, self.Y_.shape[1])
         return MomentEmbedding(kernel, self.Y_, theta, moments, self.centre_y_, self.encoder_y_)
 
+    def _lazy_marginals(
+        self, x: Array, weights: Callable[[], Any], mixing: Array | None
+    ) -> Callable[[], Marginals] | None:
+        """How quantiles at ``x`` are found, when they are asked for; None where y has no numbers."""
+        if self._mean is None:
+            return None
+        return lambda: self._marginals(x, weights, mixing)
+
+    def _marginals(self, x: Array, weights: Callable[[], Any], mixing: Array | None = None) -> Marginals:
+        if self._scatter is None:
+            inputs = self.gram_.points if self.groups_ is None else self.groups_.points[self.groups_.inverse]
+            self._scatter = fit_scatter(
+                self.gram_, self._ridge, self.groups_, inputs, self.Y_, np.random.default_rng(0)
+            )
+        mean: Any = self._mean
+        return self._scatter.at(self.gram_, x, mean.at(self.gram_, x), weights, mixing)
+
     def push(self, mu: Embedding) -> Embedding:
         """The kernel sum rule: the embedding of Y when X is distributed as ``mu`` (or a batch)."""
         x, W = self._distribution(mu)
-        theta = None if self._features_y is None else W @ self.gram_.evaluate(x, self._features_y)
+        theta = None if self._features_y is None else W @ self._features_y.at(self.gram_, x)
         if self.moments_ is not None:
-            out = self._from_moments(theta, W @ self.gram_.evaluate(x, self._moment_values))
+            out = self._from_moments(theta, W @ self._moment_values.at(self.gram_, x))
             return out if mu.is_batch else out[0]
-        return self._output(self._integrate(x, W), theta, single=not mu.is_batch)
+        weights = self._weights(self._integrate(x, W), W.sum(axis=1))
+        marginals = self._lazy_marginals(
+            x, lambda: self._weights(self.gram_.cross(x), np.ones(len(x))), project_simplex(W)
+        )
+        out = Embedding(self.kernel_y_, self.Y_, weights, theta, self.encoder_y_, marginals)
+        return out if mu.is_batch else out[0]
 
     def chain(self, mu: Embedding) -> Embedding:
         """The kernel chain rule: the joint embedding of (X, Y) when X is distributed as ``mu``.
@@ -279,7 +355,8 @@ class ConditionalMean(RegressorMixin, Estimator):
                 "The joint embedding has the training pairs as its points, and these were not kept: fit on "
                 "arrays in memory, or use push(mu) for Y alone."
             )
-        weights = self._weights(self._integrate(*self._distribution(mu)))
+        x, W = self._distribution(mu)
+        weights = self._weights(self._integrate(x, W), W.sum(axis=1))
         inputs = self.gram_.points if self.groups_ is None else self.groups_.points[self.groups_.inverse]
         d, k = inputs.shape[1], self.Y_.shape[1]
         kernel = self.kernel_x_.on(range(d)) * self.kernel_y_.on(range(d, d + k))
@@ -305,14 +382,10 @@ class ConditionalMean(RegressorMixin, Estimator):
         cross = self.gram_.cross(x)
         return Factored(cross.left, cross.right @ W.T) if isinstance(cross, Factored) else cross @ W.T
 
-    def _weights(self, cross: Array | Factored) -> Array | Factored:
-        return conditional_weights(self._ridge, cross, self.groups_)
-
-    def _output(self, cross: Array | Factored, theta: Array | None, single: bool = False) -> Embedding:
-        weights = self._weights(cross)
-        if single:
-            weights, theta = _only(weights), None if theta is None else theta[0]
-        return Embedding(self.kernel_y_, self.Y_, weights, theta, self.encoder_y_)
+    def _weights(self, cross: Array | Factored, mass: Array) -> Array | Factored:
+        """Weights on the outputs, (batch, n), of sum ``mass`` (batch,) if outputs are centred."""
+        weights = conditional_weights(self._ridge, cross, self.groups_)
+        return complete_weights(weights, mass) if self.center else weights
 
     def expect(self, f: Callable[[Array], Array] | Array, x: Any) -> Array:
         """``E[f(Y) | x]`` at each row of ``x``, (q,) or (q, k).
@@ -325,7 +398,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         if self.moments_ is not None:
             return self._expect_streamed(f, x)
         values = as_values(f(self.Y_) if callable(f) else f, len(self.Y_), "training outputs")
-        out = self.gram_.evaluate(x, self._fit_function(values.reshape(len(values), -1)))
+        out = self._fit_function(values.reshape(len(values), -1)).at(self.gram_, x)
         return out[:, 0] if values.ndim == 1 else out
 
     def _expect_streamed(self, f: Any, x: Array) -> Array:
@@ -337,7 +410,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         shown: Any = f(self.Y_)
         sums = self._sums(*self._sources, lambda B: as_values(f(B), len(B), "outputs").reshape(len(B), -1))
         reg: Any = self.reg_
-        out = self.gram_.evaluate(x, sums.coefficients(reg))
+        out = Function(*sums.regression(reg, self.center)).at(self.gram_, x)
         return out[:, 0] if np.ndim(shown) == 1 else out
 
     def predict(self, X: Any) -> np.ndarray:
@@ -348,7 +421,7 @@ class ConditionalMean(RegressorMixin, Estimator):
                 "Y has categories, which have no mean: use expect(f, x), e.g. with an indicator."
             )
         if source is not None:
-            return map_rows(self._function, source, width=len(self._mean))
+            return map_rows(self._function, source, width=len(self._mean.coefficients))
         return self._function(self._rows(X))
 
     @property
@@ -359,12 +432,29 @@ class ConditionalMean(RegressorMixin, Estimator):
             gram = LowRankGram(gram.Phi[:1], gram.kernel)
 
         def predict(x: Array) -> np.ndarray:
-            out = gram.evaluate(x, mean)
+            out = mean.at(gram, x)  # type: ignore[union-attr]
             return out[:, 0] if flat else out
 
         return predict
 
+    def quantile(self, x: Any, q: Any) -> np.ndarray:
+        """Quantiles of each output: (q, k), or (q, m, k) for m levels; without k when fitted on a vector."""
+        out = self.at(x).quantile(q)
+        return out[..., 0] if self.flat_y_ else out
+
+    def interval(self, x: Any, level: float = 0.9) -> np.ndarray:
+        """Between the quantiles (1 ± level)/2 of each output, (q, k, 2); (q, 2) when fitted on a vector."""
+        level = check_share(level, "level", "give e.g. 0.9")
+        out = np.swapaxes(self.at(x).quantile([(1 - level) / 2, (1 + level) / 2]), 1, 2)
+        return out[:, 0] if self.flat_y_ else out
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of :meth:`predict`, as of any regressor; for categories, :meth:`explained`."""
+        if self._mean is None:
+            return self.explained(X, y, sample_weight)
+        return super().score(X, y, sample_weight)
+
+    def explained(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of the variance of ψ(Y) in its RKHS that X explains; 1 is best.
 
         ``1 − Σ‖ψ(yᵢ) − μ_{Y|xᵢ}‖² / Σ‖ψ(yᵢ) − μ̂_Y‖²``: with a linear output kernel the usual R².
@@ -390,6 +480,26 @@ class ConditionalMean(RegressorMixin, Estimator):
         tags.target_tags.single_output = True
         tags.input_tags.categorical = True
         return tags
+
+
+@dataclass(frozen=True)
+class Function:
+    """A regression on x: ``offset + Σ k(x, ·) coefficients``.
+
+    Attributes:
+        coefficients: (g or p, k).
+        offset: (k,).
+    """
+
+    coefficients: Array
+    offset: Array
+
+    def __getitem__(self, columns: slice) -> Function:
+        return Function(self.coefficients[:, columns], self.offset[columns])
+
+    def at(self, gram: Any, x: Array) -> Array:
+        """Values at the rows of ``x``, (q, k)."""
+        return self.offset + gram.evaluate(x, self.coefficients)
 
 
 def _both(representation: Any) -> tuple[Representation, Representation]:

@@ -34,7 +34,8 @@ def take_rows(model: Any, X: Any, Y: Any, checkpoint: Any) -> tuple[Array, Array
         A = model._fit_rows(X, 5)
         model.encoder_y_, B, model.flat_y_ = encode_outputs(Y)
         check_same_rows(A, B, "X", "Y")
-        exact = isinstance(as_representation(model.representation), (Exact, Neural))
+        given = model.representation
+        exact = given is not None and isinstance(as_representation(given), (Exact, Neural))
         if checkpoint is not None:
             raise ValueError("checkpoint is for rows that are read in blocks: leave it out for arrays.")
         if len(A) <= SAMPLE or exact or model.encoder_y_.categories:
@@ -51,7 +52,7 @@ def take_rows(model: Any, X: Any, Y: Any, checkpoint: Any) -> tuple[Array, Array
     return A, B, Many(*sources, index, n), saved
 
 
-def check_memory(model: Any, g: int, k: int, many: bool = False) -> None:
+def check_memory(model: Any, g: int, k: int, exact: bool) -> None:
     """Refuse what a dense Gram of x, that of the reference and values at its points would need."""
     if isinstance(model.reference, str) or model.reference is None:
         grid = model.reference == "grid" or (model.reference is None and k in FINEST)
@@ -59,7 +60,7 @@ def check_memory(model: Any, g: int, k: int, many: bool = False) -> None:
     else:
         given = as_reference(model.reference, model.mass, k)
         grid, M = given.axes is not None, float(len(given.points))
-    inputs = float(g) ** 2 if model.representation is None and not many else 0.0
+    inputs = float(g) ** 2 if exact else 0.0
     gram = 0.0 if grid and k > 1 else M**2
     needed = 8 * (inputs + gram + min(g * M, 1 << 25)) / 1e9
     if needed > model.memory:

@@ -77,6 +77,22 @@ def conditional_weights(
     return weights if groups is None else groups.spread(weights)
 
 
+def complete_weights(weights: Array | Factored, mass: Array) -> Array | Factored:
+    """Weights (batch, n) with what lacks of their mass (batch,) shared out evenly: ``w + (m − Σw)/n``.
+
+    They are those of the regression of centred outputs: where the data say nothing, the answer is the mean
+    embedding of all outputs, not zero.
+    """
+    n = weights.shape[1]
+    if isinstance(weights, Factored):
+        rest = mass - weights @ np.ones(n)
+        return Factored(
+            np.concatenate([weights.left, rest[:, None]], axis=1),
+            np.concatenate([weights.right, np.full((1, n), 1 / n)]),
+        )
+    return weights + ((mass - weights.sum(axis=1)) / n)[:, None]
+
+
 def leave_one_out(ridge: Ridge, F: Array, groups: Groups | None = None) -> Array:
     """Residuals ``F[i] − f̂⁽⁻ⁱ⁾(xᵢ)`` of the ridge regression without row i, in closed form, (n, k).
 

@@ -202,7 +202,7 @@ class DensitySums:
             return Phi.T @ Phi, total, Phi.sum(axis=0)[:, None], marginal, np.array(len(A))
 
         gram, total, ones, marginal, n = reduce_rows(work, add, X, Y, width=M, checkpoint=saved, label=label)
-        factor = Moments(gram, total, int(n)).factor(reg)
+        factor = Moments(gram, total, ones[:, 0], marginal, int(n)).factor(reg)
         return cls(factor.solve(total), factor.solve(ones), marginal / n, int(n))
 
 

@@ -21,19 +21,29 @@ class Moments:
     Attributes:
         gram: ``ΦᵀΦ``, (p, p).
         cross: ``ΦᵀF``, (p, q).
+        features: ``Φᵀ1``, (p,).
+        values: ``Fᵀ1``, (q,).
         count: n.
     """
 
     gram: Array
     cross: Array
+    features: Array
+    values: Array
     count: int
 
     @classmethod
     def of(cls, Phi: Array, F: Array) -> Moments:
-        return cls(Phi.T @ Phi, Phi.T @ F, len(Phi))
+        return cls(Phi.T @ Phi, Phi.T @ F, Phi.sum(axis=0), F.sum(axis=0), len(Phi))
 
     def __add__(self, other: Moments) -> Moments:
-        return Moments(self.gram + other.gram, self.cross + other.cross, self.count + other.count)
+        return Moments(
+            self.gram + other.gram,
+            self.cross + other.cross,
+            self.features + other.features,
+            self.values + other.values,
+            self.count + other.count,
+        )
 
     def factor(self, reg: float) -> Cholesky:
         """Of ``ΦᵀΦ + nλI``."""
@@ -41,6 +51,8 @@ class Moments:
         A[np.diag_indices(len(A))] += self.count * reg
         return cholesky(A, "ΦᵀΦ + nλI", "Raise the regulariser or use fewer features.", overwrite=True)
 
-    def coefficients(self, reg: float) -> Array:
-        """Of the regression of the F on the features, (p, q)."""
-        return self.factor(reg).solve(self.cross)
+    def regression(self, reg: float, center: bool) -> tuple[Array, Array]:
+        """Coefficients (p, q) and offset (q,) of the regression of the F, centred or as they are."""
+        offset = self.values / self.count if center else np.zeros_like(self.values)
+        # Φᵀ(F − 1 offsetᵀ)
+        return self.factor(reg).solve(self.cross - np.outer(self.features, offset)), offset

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from muhat.embedding import Density, Mixture
+from muhat.embedding import Atoms, Density, Mixture
 from muhat.embedding.reconstruction import OutsideBox
 from muhat.report.plots import BLUE, CYCLE, INK, SOFT, STYLES, new_figure
 
@@ -28,7 +28,7 @@ LETTERS = 40  # of a name
 
 
 def density(
-    given: Density | Mixture,
+    given: Density | Mixture | Atoms,
     labels: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     level: float = 0.9,
@@ -54,6 +54,8 @@ def density(
     names = [_plain(name) for name in names or ([f"y{j}" for j in range(1, k + 1)] if k > 1 else ["y"])]
     if intervals is None:
         intervals = np.stack([part.interval(level) for part in parts])
+    if isinstance(given, Atoms):
+        return _bars(parts, labels, names[0], intervals[:, 0], level)
     if k == 2:
         return _plane(parts, labels, names, alone)
     ranges = [_range(parts, j, intervals[:, j]) for j in range(k)]
@@ -66,21 +68,21 @@ def density(
     return _curves(grid, curves, parts, labels, names[0], level, intervals[:, 0])
 
 
-def densities(given: Density | Mixture) -> list[Any]:
+def densities(given: Density | Mixture | Atoms) -> list[Any]:
     """The densities of a batch one by one, or the only one."""
-    if isinstance(given, Density) and given.is_batch:
+    if isinstance(given, (Atoms, Density)) and given.is_batch:
         return [given[i] for i in range(len(given))]
     return [given]
 
 
-def values(part: Density | Mixture, points: np.ndarray) -> np.ndarray:
+def values(part: Density | Mixture | Atoms, points: np.ndarray) -> np.ndarray:
     """The density at points (n, k), 0 outside its box: that a drawing reaches beyond it is no news."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideBox)
         return np.asarray(part.pdf(points))
 
 
-def modes(part: Density | Mixture) -> np.ndarray:
+def modes(part: Density | Mixture | Atoms) -> np.ndarray:
     """The modes of a density on the line, (m,), the highest first.
 
     A peak beside a higher one counts if the valley between them goes down by a quarter of its height, and
@@ -88,6 +90,8 @@ def modes(part: Density | Mixture) -> np.ndarray:
     """
     from scipy.signal import find_peaks
 
+    if isinstance(part, Atoms):
+        return part.values[[int(np.argmax(part.probabilities))]]
     low, high = part.quantile([0.001, 0.999])[:, 0]
     grid = np.linspace(low - 0.1 * (high - low), high + 0.1 * (high - low), 4 * GRID)
     curve = values(part, grid[:, None])
@@ -149,6 +153,28 @@ def _curves(
     bottom.yaxis.set_ticks(range(rows), labels, parse_math=False)
     bottom.tick_params(axis="y", length=0)
     bottom.set_xlabel(f"{name}: intervals of level {level:.3g}, and means", parse_math=False)
+    return figure
+
+
+def _bars(parts: list[Any], labels: Sequence[str], name: str, intervals: np.ndarray, level: float) -> Figure:
+    """The probability of each value, a row of bars for each distribution, with its interval and mean."""
+    rows = len(parts)
+    figure, axes = new_figure(rows, height=1.2 + 1.6 * rows, sharex=True)
+    atoms = parts[0].values
+    width = 0.8 * float(np.diff(atoms).min())
+    for i, ax in enumerate(axes[:, 0]):
+        inside = (atoms >= intervals[i, 0]) & (atoms <= intervals[i, 1])
+        bars = ax.bar(atoms, parts[i].probabilities, width, color=CYCLE[i])
+        for bar, shown in zip(bars, inside, strict=True):
+            bar.set_alpha(0.9 if shown else 0.3)
+        ax.axvline(parts[i].mean()[0], color=INK, linestyle="--", linewidth=1.1)
+        ax.set_ylim(bottom=0)
+        ax.set_ylabel("probability")
+        if rows > 1:
+            ax.set_title(labels[i], size=10, parse_math=False)
+    axes[-1, 0].set_xlabel(
+        f"{name}: dark within the {level:.3g} interval, dashed at the mean", parse_math=False
+    )
     return figure
 
 

@@ -145,7 +145,7 @@ def test_the_span_of_a_few_inputs_stands_for_all_where_nothing_is_lost(monkeypat
     F = np.sin(3 * X) + 0.3 * rng.standard_normal((1200, 1))
 
     def found(kernel):
-        chosen, left, share = residuals.regress(X, F, None, [kernel], Exact(), np.random.default_rng(1))
+        chosen, left, share = residuals.regress(X, F, None, kernel, False, Exact(), np.random.default_rng(1))
         return chosen.gram, left, share
 
     gram, left, share = found(mh.Gaussian(0.5))

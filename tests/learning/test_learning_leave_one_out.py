@@ -144,8 +144,25 @@ class TestChoice:
 
 
 class TestStretch:
-    def test_scales_stationary_parts_alone(self):
+    def test_scales_stationary_parts_and_categories(self):
         kernel = mh.Gaussian([1.0, 2.0]).on([0, 1]) * mh.Delta(0.5).on(2)
         stretched = stretch(kernel, np.full(3, 3.0))
-        assert stretched == mh.Gaussian([3.0, 6.0]).on([0, 1]) * mh.Delta(0.5).on(2)
+        assert stretched == mh.Gaussian([3.0, 6.0]).on([0, 1]) * mh.Delta(0.5 ** (1 / 9)).on(2)
         assert stretch(mh.Linear(), np.full(3, 3.0)) == mh.Linear()
+
+    def test_multiples_go_to_their_columns(self):
+        kernel = mh.Delta(0.5).on(0) * mh.Laplace([1.0, 2.0]).on([2, 1])
+        stretched = stretch(kernel, np.array([0.5, 3.0, 4.0]))
+        assert stretched == mh.Delta(0.5**4).on(0) * mh.Laplace([4.0, 6.0]).on([2, 1])
+
+    def test_category_costs_what_a_number_would(self):
+        """exp(−s²/2m²) of two codes 1 apart."""
+        X = np.array([[0.0], [1.0]])
+        for m in (0.5, 1.0, 3.0):
+            numbers = stretch(mh.Gaussian(1.0), np.array([m]))(X)
+            categories = stretch(mh.Delta(np.exp(-0.5)), np.array([m]))(X)
+            assert_allclose(categories, numbers, rtol=1e-12)
+
+    def test_no_category_becomes_all_the_same(self):
+        assert stretch(mh.Delta(0.5), np.array([1e9])).rest < 1
+        assert stretch(mh.Delta(0.0), np.array([3.0])) == mh.Delta(0.0)

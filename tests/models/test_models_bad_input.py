@@ -109,18 +109,36 @@ CASES = {
     "f length": (lambda: FITTED.expect(np.ones(3), X), ValueError, r"f must give one value .*\(3,\)"),
     "f text": (lambda: FITTED.expect(["a"] * 20, X), TypeError, r"f must give numbers"),
     "expect columns": (lambda: FITTED.expect(Y[:, 0], X[:, :1]), ValueError, r"x has 1 features"),
-    "score rows": (lambda: FITTED.score(X, Y[:19]), ValueError, r"X has 20 rows but y has 19"),
-    "score columns": (
-        lambda: FITTED.score(X, Y[:, :2]),
+    # The score is scikit-learn's own, and so are its refusals.
+    "score rows": (
+        lambda: FITTED.score(X, Y[:19]),
         ValueError,
-        r"y has 2 columns but the Y seen in fit has 3",
+        r"inconsistent numbers of samples: \[19, 20\]",
     ),
-    "score NaN": (lambda: FITTED.score(X, broken(Y, np.nan)), ValueError, r"y contains NaN"),
+    "score columns": (lambda: FITTED.score(X, Y[:, :2]), ValueError, r"different number of output \(2!=3\)"),
+    "score NaN": (lambda: FITTED.score(X, broken(Y, np.nan)), ValueError, r"contains NaN"),
     "score weights": (
         lambda: FITTED.score(X, Y, sample_weight=np.ones(3)),
         ValueError,
+        r"inconsistent numbers of samples: \[20, 20, 3\]",
+    ),
+    "explained rows": (lambda: FITTED.explained(X, Y[:19]), ValueError, r"X has 20 rows but y has 19"),
+    "explained columns": (
+        lambda: FITTED.explained(X, Y[:, :2]),
+        ValueError,
+        r"y has 2 columns but the Y seen in fit has 3",
+    ),
+    "explained NaN": (lambda: FITTED.explained(X, broken(Y, np.nan)), ValueError, r"y contains NaN"),
+    "explained weights": (
+        lambda: FITTED.explained(X, Y, sample_weight=np.ones(3)),
+        ValueError,
         r"sample_weight must have shape \(20,\)",
     ),
+    "quantile above 1": (lambda: FITTED.quantile(X, 1.5), ValueError, r"q .*1\.5"),
+    "quantile columns": (lambda: FITTED.quantile(X[:, :1], 0.5), ValueError, r"x has 1 features"),
+    "interval above 1": (lambda: FITTED.interval(X, 90), ValueError, r"level .*90"),
+    "interval columns": (lambda: FITTED.interval(X[:, :1]), ValueError, r"x has 1 features"),
+    "quantile before fit": (lambda: mh.ConditionalMean().quantile(X, 0.5), NotFittedError, r"not fitted yet"),
     "predict before fit": (lambda: mh.ConditionalMean().predict(X), NotFittedError, r"not fitted yet"),
     "at before fit": (lambda: mh.ConditionalMean().at(X), NotFittedError, r"not fitted yet"),
     "push before fit": (lambda: mh.ConditionalMean().push(mh.embed(X)), NotFittedError, r"not fitted yet"),
@@ -136,5 +154,7 @@ def test_refusal(case):
 
 def test_constructor_only_stores():
     odd = object()
-    model = mh.ConditionalMean(kernel_x=odd, kernel_y=odd, reg=odd, representation=odd, random_state=odd)
+    model = mh.ConditionalMean(
+        kernel_x=odd, kernel_y=odd, reg=odd, representation=odd, random_state=odd, center=odd
+    )
     assert all(value is odd for value in model.get_params(deep=False).values())

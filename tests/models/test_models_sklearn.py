@@ -40,7 +40,8 @@ def test_clone_and_parameters():
     model = mh.ConditionalMean(mh.Gaussian(0.5), reg=1e-3, representation=mh.Nystrom(9), random_state=4)
     twin = clone(model.fit(*data()))
     assert twin.get_params() == model.get_params()
-    assert set(model.get_params()) == {"kernel_x", "kernel_y", "reg", "representation", "random_state"}
+    names = {"kernel_x", "kernel_y", "reg", "representation", "random_state", "center"}
+    assert set(model.get_params()) == names
     assert not hasattr(twin, "reg_")
     assert twin.set_params(reg=0.5).reg == 0.5
     assert model.reg == 1e-3

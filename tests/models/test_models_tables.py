@@ -34,8 +34,11 @@ def test_equals_the_kernel_on_numbers_times_delta_on_codes(library):
     fitted = mh.ConditionalMean(kernel, mh.Gaussian(1.0), 1e-3).fit(library(X), y)
     a, c = X["a"].to_numpy(), X["c"].to_numpy()
     K = np.exp(-((a[:, None] - a) ** 2) / (2 * 0.64)) * np.where(c[:, None] == c, 1, 0.3)
-    expected = K @ np.linalg.solve(K + 80 * 1e-3 * np.eye(80), y)
+    expected = y.mean() + K @ np.linalg.solve(K + 80 * 1e-3 * np.eye(80), y - y.mean())
     assert_allclose(fitted.predict(library(X)), expected, rtol=1e-8)
+    plain = mh.ConditionalMean(kernel, mh.Gaussian(1.0), 1e-3, center=False).fit(library(X), y)
+    expected = K @ np.linalg.solve(K + 80 * 1e-3 * np.eye(80), y)
+    assert_allclose(plain.predict(library(X)), expected, rtol=1e-8)
 
 
 def test_default_learns_the_shift_of_each_category(library):
@@ -59,8 +62,8 @@ def test_unknown_category_is_like_no_other(library):
     fitted = mh.ConditionalMean(kernel, mh.Gaussian(1.0), 1e-3).fit(library(X), y)
     query = pd.DataFrame({"a": [0.1, 0.1], "c": ["unheard of", "p"]})
     a = X["a"].to_numpy()
-    alpha = np.linalg.solve(fitted.gram_.dense() + 80 * 1e-3 * np.eye(80), y)
-    expected = 0.3 * np.exp(-((0.1 - a) ** 2) / (2 * 0.64)) @ alpha
+    alpha = np.linalg.solve(fitted.gram_.dense() + 80 * 1e-3 * np.eye(80), y - y.mean())
+    expected = y.mean() + 0.3 * np.exp(-((0.1 - a) ** 2) / (2 * 0.64)) @ alpha
     got = fitted.predict(library(query))
     assert_allclose(got[0], expected, rtol=1e-8)
     assert abs(got[1] - got[0]) > 0.01
@@ -71,7 +74,9 @@ def test_categories_alone():
     y = np.array([1.0, 3, 5, 5, 6, 8, -1, -3])
     fitted = mh.ConditionalMean(mh.Delta(), mh.Gaussian(1.0), 1e-12).fit(X, y)
     assert_allclose(fitted.predict(pd.DataFrame({"c": list("abc")})), [2, 6, -2], rtol=1e-8)
-    assert_allclose(fitted.predict(pd.DataFrame({"c": ["d"]})), 0, atol=1e-12)
+    assert_allclose(fitted.predict(pd.DataFrame({"c": ["d"]})), y.mean(), rtol=1e-12)
+    plain = mh.ConditionalMean(mh.Delta(), mh.Gaussian(1.0), 1e-12, center=False).fit(X, y)
+    assert_allclose(plain.predict(pd.DataFrame({"c": ["d"]})), 0, atol=1e-12)
     assert len(fitted.gram_) == 3
 
 

@@ -67,7 +67,7 @@ def ridge_observation(ridge: Ridge) -> Observe:
     Of a Gaussian kernel, ``∂k(r, rᵢ)/∂r = k(r, rᵢ) (rᵢ − r)/ℓ²``.
     """
     points, scale = ridge.mean.gram_.points, ridge.lengthscale
-    coefficients = ridge.mean._mean
+    coefficients = ridge.mean._mean.coefficients
 
     def observe(r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         away = points - r

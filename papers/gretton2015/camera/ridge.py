@@ -68,7 +68,7 @@ def fit_ridge(X: np.ndarray, Y: np.ndarray) -> Ridge:
                 best, residuals = (error, scale * median, reg), out
     assert best is not None
     _, lengthscale, reg = best
-    mean = mh.ConditionalMean(mh.Gaussian(lengthscale), mh.Linear(), reg).fit(X, outputs)
+    mean = mh.ConditionalMean(mh.Gaussian(lengthscale), mh.Linear(), reg, center=False).fit(X, outputs)
     return Ridge(mean, centre, lengthscale, reg, residuals)
 
 

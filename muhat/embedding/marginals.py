@@ -1,0 +1,163 @@
+"""Distributions of single columns, for quantiles where weights are signed.
+
+The weights of a regression are right for means. They are signed, and clipping them throws away the
+cancellation that made the mean good, so that quantiles of clipped weights are far too wide. A batch of
+:class:`Marginals` mixes them with the regression itself as a location, about which residuals scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from muhat._array import Array
+from muhat.embedding.simplex import project_simplex
+from muhat.gram import Factored, as_dense
+
+# Weights that are held at once while quantiles are found.
+WEIGHTS = 1 << 24
+# Halvings of the range in which a quantile lies: to 1e-15 of it.
+HALVINGS = 50
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """What is known of the columns of outputs apart from x.
+
+    Attributes:
+        outputs: the training outputs, (n, k).
+        residuals: leave-one-out residuals in order, in their own units and in units of their spread at x,
+            each (m, k).
+        shares: of the components in each column, (k, 3): weights on the outputs, residuals, and residuals in
+            units of their spread.
+        atoms: for each column its values in order, if they are few; else None.
+    """
+
+    outputs: np.ndarray
+    residuals: tuple[np.ndarray, np.ndarray]
+    shares: np.ndarray
+    atoms: tuple[np.ndarray | None, ...]
+
+
+@dataclass(frozen=True)
+class Marginals:
+    """A batch of distributions of each column, one for each point x, or mixtures of them.
+
+    Attributes:
+        scatter: what the batch shares.
+        mean: location, (q, k).
+        scale: spread, (q, k).
+        lost: share of the marginal distribution of the outputs, (q,): 0 at the data, 1 far from them.
+        weights: signed, on the outputs, (q, n); None where no column uses them.
+        mixing: weights of the points in each member of the batch, (batch, q); None for one member a point.
+    """
+
+    scatter: Scatter
+    mean: np.ndarray
+    scale: np.ndarray
+    lost: np.ndarray
+    weights: Array | Factored | None
+    mixing: np.ndarray | None = None
+
+    def __getitem__(self, index: Any) -> Marginals:
+        """A smaller batch."""
+        if self.mixing is not None:
+            return replace(self, mixing=np.atleast_2d(self.mixing[index]))
+        rows = np.atleast_1d(np.arange(len(self.mean))[index])
+        return self._take(rows)
+
+    def _take(self, rows: np.ndarray) -> Marginals:
+        W: Any = self.weights
+        if isinstance(W, Factored):
+            W = Factored(W.left[rows], W.right)
+        elif W is not None:
+            W = W[rows]
+        return replace(self, mean=self.mean[rows], scale=self.scale[rows], lost=self.lost[rows], weights=W)
+
+    def cdf(self, column: int, t: np.ndarray) -> np.ndarray:
+        """P(Y ≤ t) of one column at thresholds (batch, m), (batch, m)."""
+        return self._cdf(column)(t)
+
+    def _cdf(self, column: int) -> Callable[[np.ndarray], np.ndarray]:
+        """The function from thresholds to probabilities, with what all thresholds share."""
+        s, j = self.scatter, column
+        order = np.argsort(s.outputs[:, j], kind="stable")
+        y, C = s.outputs[order, j], None
+        if s.shares[j, 0] > 0 and self.weights is not None:
+            P = project_simplex(np.asarray(as_dense(self.weights)))[:, order]
+            C = np.concatenate([np.zeros((len(P), 1)), np.cumsum(P, axis=1)], axis=1)
+        mean, scale, lost = self.mean[:, [j]], self.scale[:, [j]], self.lost[:, None]
+
+        def at_points(t: np.ndarray) -> np.ndarray:
+            place = np.searchsorted(y, t, side="right")
+            gap = _above(s.atoms[j], t) - mean
+            out = s.shares[j, 1] * _share_below(s.residuals[0][:, j], gap)
+            out += s.shares[j, 2] * _share_below(s.residuals[1][:, j], gap / scale)
+            if C is not None:
+                out += s.shares[j, 0] * np.take_along_axis(C, place, axis=1)
+            return (1 - lost) * out + lost * place / len(y)
+
+        mixing = self.mixing
+        if mixing is None:
+            return at_points
+        return lambda t: np.stack(
+            [m @ at_points(np.tile(row, (len(mean), 1))) for m, row in zip(mixing, t, strict=True)]
+        )
+
+    def quantile(self, levels: np.ndarray) -> np.ndarray:
+        """The least value whose cumulative probability reaches each level, (batch, m, k)."""
+        if self.mixing is None:
+            rows = max(1, WEIGHTS // len(self.scatter.outputs))
+            q = np.arange(len(self.mean))
+            parts = [self._take(q[i : i + rows])._quantile(levels) for i in range(0, len(q), rows)]
+            return np.concatenate(parts)
+        return self._quantile(levels)
+
+    def _quantile(self, levels: np.ndarray) -> np.ndarray:
+        s, k = self.scatter, self.mean.shape[1]
+        batch = len(self.mean) if self.mixing is None else len(self.mixing)
+        out = np.empty((batch, len(levels), k))
+        for j in range(k):
+            y, atoms = s.outputs[:, j], s.atoms[j]
+            if atoms is not None:
+                F = self.cdf(j, np.tile(atoms, (batch, 1)))
+                # Rounding must not take one more at exact levels.
+                reached = F[:, None, :] >= np.minimum(levels, 1.0)[None, :, None] - 1e-9
+                out[:, :, j] = atoms[np.where(reached.any(axis=2), reached.argmax(axis=2), len(atoms) - 1)]
+                continue
+            ends = [s.residuals[0][[0, -1], j], s.residuals[1][[0, -1], j]]
+            lower = np.minimum(self.mean[:, j] + ends[0][0], self.mean[:, j] + self.scale[:, j] * ends[1][0])
+            upper = np.maximum(self.mean[:, j] + ends[0][1], self.mean[:, j] + self.scale[:, j] * ends[1][1])
+            low = np.full((batch, len(levels)), min(lower.min(), y.min()))
+            high = np.full((batch, len(levels)), max(upper.max(), y.max()))
+            cdf = self._cdf(j)
+            for _ in range(HALVINGS):
+                middle = (low + high) / 2
+                reached = cdf(middle) >= levels - 1e-9
+                low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+            out[:, :, j] = high
+        return out
+
+    def probabilities(self, column: int = 0) -> np.ndarray:
+        """Of the atoms of a column that has them, (batch, m)."""
+        atoms = self.scatter.atoms[column]
+        assert atoms is not None
+        batch = len(self.mean) if self.mixing is None else len(self.mixing)
+        F = self.cdf(column, np.tile(atoms, (batch, 1)))
+        F[:, -1] = 1.0
+        return np.diff(F, axis=1, prepend=0.0)
+
+
+def _above(atoms: np.ndarray | None, t: np.ndarray) -> np.ndarray:
+    """Where a location-scale component is cut for P(Y ≤ t): at t, or half way to the atom after it."""
+    if atoms is None:
+        return t
+    ends = np.concatenate([[-np.inf], (atoms[1:] + atoms[:-1]) / 2, [np.inf]])
+    return ends[np.searchsorted(atoms, t, side="right")]
+
+
+def _share_below(ordered: np.ndarray, t: np.ndarray) -> np.ndarray:
+    return np.searchsorted(ordered, t, side="right") / len(ordered)

@@ -1,0 +1,174 @@
+"""How outputs scatter about their regression on x, from leave-one-out residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from muhat._array import Array
+from muhat.embedding.marginals import Marginals, Scatter
+from muhat.gram import Gram, Ridge, as_dense
+from muhat.kernels.dot import Linear
+from muhat.learning.leave_one_out import choose_conditional
+from muhat.operators.conditional import Groups, conditional_ridge, conditional_weights, leave_one_out
+
+# A residual of this share of the typical one counts as none when logarithms are taken.
+LEAST = 0.01
+# Residuals that are kept, at equal steps of their order.
+RESIDUALS = 2000
+# Rows on which the components are weighed against each other, by their continuous ranked probability score.
+JUDGED = 400
+THRESHOLDS = 100
+# Shares of the components are multiples of 1/STEPS.
+STEPS = 10
+# A column has atoms if it takes at most this many values, and each of them this often on average.
+ATOMS = 30
+REPEATS = 5
+
+
+def find_atoms(y: np.ndarray) -> np.ndarray | None:
+    """The values of ``y`` (n,) in order, if they are few; else None."""
+    values = np.unique(y)
+    return values if len(values) <= min(ATOMS, len(y) / REPEATS) else None
+
+
+@dataclass(frozen=True)
+class OutputScatter:
+    """The components of the outputs given x, and where each of them is.
+
+    Attributes:
+        scatter: residuals and shares.
+        spread: coefficients of the regression of the logarithms of residuals, (g or p, k), and their means.
+        bounds: least and largest logarithm seen, (2, k).
+        unit: what ``exp`` of that regression is multiplied by, (k,).
+        mass: coefficients of the regression of 1, whose fall says that x is far from the data.
+        usual: its mean at the training rows.
+    """
+
+    scatter: Scatter
+    spread: tuple[np.ndarray, np.ndarray]
+    bounds: np.ndarray
+    unit: np.ndarray
+    mass: np.ndarray
+    usual: float
+
+    def at(
+        self, gram: Gram, x: Array, mean: np.ndarray, weights: Callable[[], Array], mixing: np.ndarray | None
+    ) -> Marginals:
+        """The marginals at ``x`` (q, d), where the regression is ``mean`` (q, k)."""
+        logs = self.spread[1] + np.asarray(gram.evaluate(x, self.spread[0]))
+        scale = self.unit * np.exp(np.clip(logs, *self.bounds))
+        share = np.asarray(gram.evaluate(x, self.mass))[:, 0] / self.usual
+        lost = np.clip(1 - share, 0.0, 1.0) ** 2
+        needed = (self.scatter.shares[:, 0] > 0).any()
+        return Marginals(self.scatter, mean, scale, lost, weights() if needed else None, mixing)
+
+
+def fit_scatter(
+    gram: Gram,
+    ridge: Ridge,
+    groups: Groups | None,
+    X: np.ndarray,
+    Y: np.ndarray,
+    rng: np.random.Generator,
+) -> OutputScatter:
+    """Residuals of ``Y`` (n, k) on ``X`` (n, d), their spread at x, and the shares of the components.
+
+    The shares have the least leave-one-out CRPS. That of a mixture is quadratic in them, so that any number
+    of rows costs one small matrix.
+
+    Args:
+        gram: of the distinct inputs.
+        ridge: of the conditional mean.
+        groups: of equal rows of X.
+        X: inputs.
+        Y: outputs.
+        rng: for the rows that are asked.
+    """
+    both = np.hstack([Y - Y.mean(axis=0), np.ones((len(Y), 1))])
+    left = np.asarray(leave_one_out(ridge, both, groups))
+    residual, share = left[:, :-1], 1 - left[:, -1]
+    typical = np.sqrt((residual**2).mean(axis=0))
+    typical = np.where(typical > 0, typical, 1.0)
+    size = np.abs(residual)
+    logs = np.log(size + LEAST * np.median(size, axis=0) + 1e-12 * typical)
+    centred = logs - logs.mean(axis=0)
+    chosen = choose_conditional(X, centred, gram.kernel, Linear(), None, False, rng)
+    calm = conditional_ridge(gram, chosen.reg, groups)
+    predicted = logs - np.asarray(leave_one_out(calm, centred, groups))
+    bounds = np.stack([predicted.min(axis=0), predicted.max(axis=0)])
+    factor = np.sqrt(((residual / np.exp(predicted)) ** 2).mean(axis=0))
+    factor = np.where(factor > 0, factor, 1.0)
+    standard = residual / (factor * np.exp(predicted))
+    fitted = np.asarray(calm.fit(centred if groups is None else groups.mean(centred)))
+    ones = np.ones((len(Y), 1))
+    mass = np.asarray(ridge.fit(ones if groups is None else groups.mean(ones)))
+    atoms = tuple(find_atoms(y) for y in Y.T)
+    kept = np.linspace(0, len(Y) - 1, min(len(Y), RESIDUALS)).round().astype(int)
+    parts = np.sort(residual, axis=0)[kept], np.sort(standard, axis=0)[kept]
+    whole = Scatter(Y, parts, np.eye(3)[[1] * Y.shape[1]], atoms)
+    rows = np.sort(rng.permutation(len(X))[:JUDGED])
+    here = Marginals(
+        whole,
+        (Y - residual)[rows],
+        (factor * np.exp(predicted))[rows],
+        np.zeros(len(rows)),
+        _weights_without(gram, ridge, groups, X, rows),
+    )
+    shares = np.stack([_shares(here, Y[rows, j], j) for j in range(Y.shape[1])])
+    scatter = Scatter(Y, parts, shares, atoms)
+    usual = max(float(share.mean()), 1e-3)
+    return OutputScatter(scatter, (fitted, logs.mean(axis=0)), bounds, factor, mass, usual)
+
+
+def _weights_without(
+    gram: Gram, ridge: Ridge, groups: Groups | None, X: np.ndarray, rows: np.ndarray
+) -> np.ndarray:
+    """Weights on the outputs at some rows of X, each without its own, (m, n)."""
+    W = np.array(as_dense(conditional_weights(ridge, gram.cross(X[rows]), groups)))
+    at = np.arange(len(rows)), rows
+    own = W[at]
+    W /= np.maximum(1 - own, 1e-6)[:, None]
+    W[at] = 0.0
+    W += (1 - W.sum(axis=1, keepdims=True)) / W.shape[1]
+    return W
+
+
+def _shares(marginals: Marginals, y: np.ndarray, column: int) -> np.ndarray:
+    """Shares of the three components with the least mean CRPS at the outputs ``y``, (3,)."""
+    s = marginals.scatter
+    atoms = s.atoms[column]
+    t = (
+        np.unique(np.quantile(s.outputs[:, column], np.linspace(0, 1, THRESHOLDS)))
+        if atoms is None
+        else atoms
+    )
+    width = np.diff(t, append=t[-1:])
+    errors = []
+    for part in np.eye(3):
+        shares = s.shares.copy()
+        shares[column] = part
+        alone = Marginals(
+            Scatter(s.outputs, s.residuals, shares, s.atoms),
+            marginals.mean,
+            marginals.scale,
+            marginals.lost,
+            marginals.weights,
+        )
+        errors.append(alone.cdf(column, np.tile(t, (len(y), 1))) - (y[:, None] <= t))
+    A = np.einsum("aij,bij,j->ab", np.stack(errors), np.stack(errors), width)
+    tried = [
+        np.array([a, b, STEPS - a - b]) / STEPS
+        for a, b in product(range(STEPS + 1), repeat=2)
+        if a + b <= STEPS
+    ]
+    # The simplest of those that are as good: residuals alone, then their spread, then weights.
+    losses = np.array([p @ A @ p for p in tried])
+    close = [p for p, loss in zip(tried, losses, strict=True) if loss <= 1.002 * losses.min()]
+    return min(close, key=lambda p: (p[0], p[2]))
+
+
+__all__ = ["OutputScatter", "find_atoms", "fit_scatter"]
