@@ -73,6 +73,7 @@ def fit_scatter(
     groups: Groups | None,
     X: np.ndarray,
     Y: np.ndarray,
+    center: bool,
     rng: np.random.Generator,
 ) -> OutputScatter:
     """Residuals of ``Y`` (n, k) on ``X`` (n, d), their spread at x, and the shares of the components.
@@ -86,9 +87,10 @@ def fit_scatter(
         groups: of equal rows of X.
         X: inputs.
         Y: outputs.
+        center: whether the regression is that of centred outputs.
         rng: for the rows that are asked.
     """
-    both = np.hstack([Y - Y.mean(axis=0), np.ones((len(Y), 1))])
+    both = np.hstack([Y - Y.mean(axis=0) if center else Y, np.ones((len(Y), 1))])
     left = np.asarray(leave_one_out(ridge, both, groups))
     residual, share = left[:, :-1], 1 - left[:, -1]
     typical = np.sqrt((residual**2).mean(axis=0))

@@ -326,7 +326,7 @@ class ConditionalMean(RegressorMixin, Estimator):
         if self._scatter is None:
             inputs = self.gram_.points if self.groups_ is None else self.groups_.points[self.groups_.inverse]
             self._scatter = fit_scatter(
-                self.gram_, self._ridge, self.groups_, inputs, self.Y_, np.random.default_rng(0)
+                self.gram_, self._ridge, self.groups_, inputs, self.Y_, self.center, np.random.default_rng(0)
             )
         mean: Any = self._mean
         return self._scatter.at(self.gram_, x, mean.at(self.gram_, x), weights, mixing)
