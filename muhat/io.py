@@ -52,6 +52,7 @@ from muhat.learning.likelihood_free import MethodChoice
 from muhat.learning.moved import MovedChoice, Ridge
 from muhat.learning.residuals import Regression, Standard
 from muhat.learning.sample_task import SampledTask
+from muhat.learning.coordinates import Coordinates
 from muhat.learning.simulations import Options, RuleChoice, Simulations
 from muhat.learning.summaries import Summary
 from muhat.learning.supports import Support
@@ -101,6 +102,7 @@ _OTHERS = (
     ConditionalDensity,
     ConditionalMean,
     Convolutional,
+    Coordinates,
     DenseGram,
     Density,
     DensityChoice,
@@ -253,7 +255,7 @@ def _pack(value: Any, arrays: list[np.ndarray], where: str) -> Any:
         keep = getattr(type(value), "_prepare", None) is None
         fields = {
             k: _pack(v, arrays, f"{where}.{k}")
-            for k, v in vars(value).items()
+            for k, v in (value._saved() if hasattr(value, "_saved") else vars(value)).items()
             if keep or not k.startswith("_")
         }
         return {"class": type(value).__name__, "fields": fields}

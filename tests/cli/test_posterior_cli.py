@@ -71,7 +71,11 @@ def test_json_is_what_the_library_says_and_near_the_exact_posterior(data):
     assert 0.6 < rate["sd"] / exact.std() < 1.6
     assert rate["prior_mean"] == pytest.approx(frame["rate"].mean())
     assert (found["rows"], found["observed"], found["dropped_rows"]) == (150, {"wait": 0.4}, 0)
-    assert found["notes"] == []
+    assert found["notes"] == [
+        "The support was not given and is taken from the simulations: rate positive. If that is wrong, give "
+        "--bounds."
+    ]
+    assert (found["support"], found["support_inferred"]) == ("rate positive", True)
     assert "Given the observation, rate is" in found["summary"]
     assert record(data, *RATE, "--seed", 3, "--level", 0.8) == found
 
