@@ -19,10 +19,11 @@ LARGEST = 700.0  # exponentials of more overflow
 
 @dataclass(frozen=True)
 class Coordinates:
-    """How θ (n, p) is brought to the line, (n, p'): each column by its kind, a simplex by log ratios.
+    """How θ (n, p) is brought to the line, (n, p'): each column by its kind, a simplex by breaking a stick.
 
-    A simplex of k columns has k − 1 coordinates, the logarithms of its shares in an orthonormal basis
-    (isometric log ratios), which come after those of all other columns.
+    A simplex of k columns has k − 1 coordinates, which come after those of all other columns: the logit of
+    each share of what the shares before it leave (a stick that is broken). A share near zero then moves its
+    own coordinate alone.
 
     Attributes:
         kinds: one a column; of columns in a simplex ``"line"``, which is not used.
@@ -61,9 +62,9 @@ class Coordinates:
         Z = np.asarray(Z, dtype=np.float64)
         columns = [self._column_to_line(Z[..., j], j) for j in self.plain]
         for group in self.support.simplex:
-            part = np.maximum(Z[..., list(group)], 0.0)
-            logs = np.log(np.maximum(part, self.floor[list(group)]))
-            columns.extend(np.moveaxis(logs @ _ratios(len(group)), -1, 0))
+            part = np.maximum(Z[..., list(group)], self.floor[list(group)])
+            left = np.cumsum(part[..., ::-1], axis=-1)[..., ::-1]  # of the stick before each break
+            columns.extend(np.moveaxis(np.log(part[..., :-1]) - np.log(left[..., 1:]), -1, 0))
         return np.stack(columns, axis=-1)
 
     def _column_to_line(self, z: np.ndarray, j: int) -> np.ndarray:
@@ -90,9 +91,13 @@ class Coordinates:
         start = len(plain)
         for group, total in zip(self.support.simplex, self.support.totals, strict=True):
             k = len(group)
-            logs = T[..., start : start + k - 1] @ _ratios(k).T
-            shares = np.exp(logs - logs.max(axis=-1, keepdims=True))
-            out[..., list(group)] = total * shares / shares.sum(axis=-1, keepdims=True)
+            t, rest = T[..., start : start + k - 1], np.zeros(T.shape[:-1])
+            logs = np.empty((*T.shape[:-1], k))
+            for i in range(k - 1):
+                logs[..., i] = rest - np.logaddexp(0.0, -t[..., i])
+                rest = rest - np.logaddexp(0.0, t[..., i])
+            logs[..., -1] = rest
+            out[..., list(group)] = total * np.exp(logs)
             start += k - 1
         return self.support.clip(out)
 
@@ -199,12 +204,3 @@ def _floor(gaps: np.ndarray, unit: float) -> float:
     """Half the least distance to a bound that is not zero: values on the bound are taken there."""
     positive = gaps[gaps > FLOOR * unit]
     return max(float(positive.min()) / 2 if len(positive) else FLOOR * unit, FLOOR * unit)
-
-
-def _ratios(k: int) -> np.ndarray:
-    """An orthonormal basis of the vectors of sum zero, (k, k − 1) (Helmert's)."""
-    H = np.zeros((k, k - 1))
-    for j in range(1, k):
-        H[:j, j - 1], H[j, j - 1] = 1.0 / j, -1.0
-        H[:, j - 1] /= np.sqrt(1.0 / j + 1.0)
-    return H

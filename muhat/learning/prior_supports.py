@@ -59,7 +59,7 @@ def _stated(prior: Any, inferred: Support) -> Support:
         parts = [prior]
     elif isinstance(prior, (Mapping, list, tuple)):
         parts = list(prior.values()) if isinstance(prior, Mapping) else list(prior)
-        numbers = all(np.ndim(part) == 0 and np.isreal(part) for part in parts if not is_distribution(part))
+        numbers = all(part is None or isinstance(part, (int, float, np.number)) for part in parts)
         if len(parts) == 2 and numbers and len(inferred) == 1:
             parts = [tuple(parts)]  # one pair for one parameter
     else:
@@ -97,7 +97,9 @@ def _columns(part: Any) -> list[tuple[float, float, bool]]:
     support = getattr(part, "support", None)
     if callable(support):
         low, high = (np.atleast_1d(np.asarray(end, dtype=np.float64)) for end in support())  # type: ignore[misc]
-        return [(float(a), float(b), _is_discrete(part)) for a, b in zip(low.ravel(), high.ravel(), strict=True)]
+        return [
+            (float(a), float(b), _is_discrete(part)) for a, b in zip(low.ravel(), high.ravel(), strict=True)
+        ]
     width = int(np.size(part.rvs(size=1, random_state=0))) if hasattr(part, "rvs") else 1
     name = type(part).__name__
     if _is_dirichlet(part):
@@ -113,7 +115,9 @@ def _pair(part: Any) -> tuple[float, float, bool]:
         low = -np.inf if low is None else float(low)
         high = np.inf if high is None else float(high)
     except (TypeError, ValueError):
-        raise TypeError(f"prior has an entry {part!r} that is neither a distribution nor bounds: {_REMEDY}.") from None
+        raise TypeError(
+            f"prior has an entry {part!r} that is neither a distribution nor bounds: {_REMEDY}."
+        ) from None
     return low, high, False
 
 

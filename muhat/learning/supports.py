@@ -11,8 +11,9 @@ LEVEL = 0.001  # of Kolmogorov and Smirnov's test, which a uniform column passes
 LEAST_ROWS = 30  # fewer rows say nothing about a support
 OUTER = 0.12  # share in either outer fifth of a uniform column: in small samples the test lets bells pass
 NEAR_ROWS = 0.05  # share of rows that says how dense a sample is near its end
-GAPS = 10.0  # a sample reaches a bound if the gap to it is at most so many gaps between its last rows
-TOP, TOP_SHARE = 0.1, 0.01  # at least this share lies in the upper tenth of [0, 1] where 1 is a bound
+GAPS = 6.0  # a sample reaches a bound within so many gaps of its last rows; where it does, e⁻⁶ would miss it
+TOP_SHARE = 0.01  # at least this share lies in the upper tenth of [0, 1] where 1 is a bound,
+TOP_GAPS = 18.0  # and the gap to it may be larger: the density of Beta(a, 2) falls to zero there
 MARGIN = 3.0  # gaps beyond the ends of a uniform sample within which its bounds lie, at the level e⁻³
 SUM = 1e-6  # relative tolerance of the sum of a simplex
 
@@ -291,18 +292,18 @@ def _reaches_zero(v: np.ndarray) -> bool:
         return True
     if v.min() < 0.5 * np.median(v) and abs(skewness(np.log(v))) < abs(skewness(v)):
         return True
-    return _close(np.sort(v), 0.0)
+    return _close(np.sort(v), GAPS)
 
 
 def _reaches_one(v: np.ndarray) -> bool:
-    return bool((v > 1 - TOP).mean() >= TOP_SHARE) and (v.max() == 1 or _close(np.sort(1 - v), 0.0))
+    return bool((v > 0.9).mean() >= TOP_SHARE) and (v.max() == 1 or _close(np.sort(1 - v), TOP_GAPS))
 
 
-def _close(ordered: np.ndarray, bound: float) -> bool:
-    """Whether the gap from a bound to the least value is like the gaps between the next ones."""
+def _close(ordered: np.ndarray, gaps: float) -> bool:
+    """Whether the gap from zero to the least value is at most so many of those between the next ones."""
     k = max(5, int(NEAR_ROWS * len(ordered)))
     gap = (ordered[k] - ordered[0]) / k
-    return bool(ordered[0] - bound <= GAPS * gap)
+    return bool(ordered[0] <= gaps * gap)
 
 
 def _box(low: float, high: float, n: int) -> tuple[float, float]:
