@@ -43,6 +43,7 @@ from muhat.gram import (
 from muhat.kernels.base import Kernel
 from muhat.learning.bags import BagsChoice
 from muhat.learning.causation import Trees
+from muhat.learning.coordinates import Coordinates
 from muhat.learning.density import DensityChoice
 from muhat.learning.filtering import FilterChoice
 from muhat.learning.held_out import BayesChoice
@@ -52,7 +53,6 @@ from muhat.learning.likelihood_free import MethodChoice
 from muhat.learning.moved import MovedChoice, Ridge
 from muhat.learning.residuals import Regression, Standard
 from muhat.learning.sample_task import SampledTask
-from muhat.learning.coordinates import Coordinates
 from muhat.learning.simulations import Options, RuleChoice, Simulations
 from muhat.learning.summaries import Summary
 from muhat.learning.supports import Support

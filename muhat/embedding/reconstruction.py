@@ -53,7 +53,7 @@ class Density:
             small, the reference does not reach as far as the outputs of other x.
         familiarity: of conditional densities, the largest kernel correlation of each x with one seen in
             training, (batch,): from 1 for a copy to 0, where the answer is as wide as the marginal of y.
-        limits: bounds of the support, (2, k): the density is 0 beyond them, and draws and moments stay within.
+        limits: bounds of the support, (2, k): the density is 0 beyond them; draws and moments stay within.
     """
 
     kernel: Kernel

@@ -10,8 +10,8 @@ import numpy as np
 from muhat.learning.supports import Support, infer_support
 
 _REMEDY = (
-    "give mh.Support(lower, upper), a frozen distribution of scipy.stats, or a list or dict with a distribution, "
-    "a pair (lower, upper) or None for each parameter"
+    "give mh.Support(lower, upper), a frozen distribution of scipy.stats, or a list or dict with a "
+    "distribution, a pair (lower, upper) or None for each parameter"
 )
 
 
@@ -41,7 +41,7 @@ def support_of(prior: Any, theta: np.ndarray, names: Any = None) -> Support:
 
 
 def states_support(prior: Any) -> bool:
-    """Whether something can be read off ``prior`` before anything is drawn; samples and functions say nothing."""
+    """Whether ``prior`` says where its draws can be; samples and functions do not."""
     if isinstance(prior, Support) or is_distribution(prior):
         return True
     if isinstance(prior, (Mapping, list, tuple)):
@@ -88,7 +88,7 @@ def _stated(prior: Any, inferred: Support) -> Support:
 
 
 def _columns(part: Any) -> list[tuple[float, float, bool]]:
-    """Bounds and whether they are of whole numbers, of each column of one part; NaN where nothing is known."""
+    """Lower and upper bound of each column, and whether it is whole; NaN where nothing is known."""
     unknown = (np.nan, np.nan, False)
     if part is None:
         return [unknown]

@@ -115,7 +115,7 @@ class SmoothedPrior:
     @property
     def boxes(self) -> np.ndarray:
         """Which columns have ends, (p,)."""
-        return np.isfinite(self.ends).all(axis=0)
+        return np.asarray(np.isfinite(self.ends).all(axis=0))
 
     @property
     def is_discrete(self) -> bool:
@@ -138,7 +138,7 @@ class SmoothedPrior:
             (n, len(self.width))
         )
         for j in np.flatnonzero(uniform):
-            T[:, j] = rng.uniform(*self.ends[:, j], n)
+            T[:, j] = rng.uniform(self.ends[0, j], self.ends[1, j], n)
         return self.reflect(T)
 
     def reflect(self, T: np.ndarray) -> np.ndarray:
@@ -155,7 +155,7 @@ class SmoothedPrior:
             width = WIDTHS[0] * len(self.centres) ** (-1 / (len(sd) + 4)) * sd
             return replace(self, width=width).density(T)
         centres, weights, width = self.centres, self.weights, self.width
-        inside = ((self.ends[0] <= T) & (T <= self.ends[1])).all(axis=1)
+        inside = ((self.ends[0] <= T) & (self.ends[1] >= T)).all(axis=1)
         bells = np.isfinite(width)
         if not bells.any():
             return self._peak() * inside

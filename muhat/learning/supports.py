@@ -104,7 +104,7 @@ class Support:
             whole: whether columns of whole numbers must be whole; False for means.
         """
         theta = np.asarray(theta, dtype=np.float64)
-        return ~self._strays(theta, whole).any(axis=-1)
+        return np.asarray(~self._strays(theta, whole).any(axis=-1))
 
     def _strays(self, theta: np.ndarray, whole: bool = True) -> np.ndarray:
         """Which entries lie outside, (n, p); of a simplex with another sum, all of the group."""
@@ -128,7 +128,7 @@ class Support:
         return np.clip(np.where(self.integer, np.round(theta), theta), lower, upper)
 
     def reflect(self, theta: np.ndarray) -> np.ndarray:
-        """Points (…, p) mirrored at the bounds they lie beyond, then clipped; a simplex is scaled to its sum."""
+        """Points (…, p) mirrored at bounds they lie beyond, then clipped; a simplex is scaled to its sum."""
         out = np.array(theta, dtype=np.float64)
         out = np.where(out < self.lower, 2 * self.lower - out, out)
         out = np.where(out > self.upper, 2 * self.upper - out, out)
@@ -157,8 +157,8 @@ class Support:
         i, j = (int(k) for k in np.argwhere(strays)[0])
         raise ValueError(
             f"theta has {int(strays.any(axis=1).sum())} of {len(theta)} rows outside the support: "
-            f"{self.names[j]} (column {j}) is {theta[i, j]:.6g} in row {i}, but must be {self._where(j)}. Give "
-            "the prior or bounds that theta was drawn from, or leave prior out to infer them."
+            f"{self.names[j]} (column {j}) is {theta[i, j]:.6g} in row {i}, but must be {self._where(j)}. "
+            "Give the prior or bounds that theta was drawn from, or leave prior out to infer them."
         )
 
     # -- words -------------------------------------------------------------------------------------

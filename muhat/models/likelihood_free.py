@@ -405,7 +405,7 @@ def _taken_apart(theta: Any, x: Any) -> tuple[Any, Any, Support | None, list[str
         return theta, x, None, None
     if not (hasattr(theta, "theta") and hasattr(theta, "x")):
         raise TypeError(
-            f"x is missing: give theta and x, or what mh.simulate returned, not a {type(theta).__name__} alone."
+            f"x is missing: give theta and x, or what mh.simulate returned; got a {type(theta).__name__}."
         )
     return theta.theta, theta.x, getattr(theta, "support", None), list(theta.names)
 

@@ -147,7 +147,10 @@ class SimulatedPosterior(Embedding):
         return mu.simplex()
 
     def mean(self) -> Array:
-        """``Σᵢ wᵢ θᵢ``, (p,) or (batch, p); with weights projected onto the simplex where it leaves the support."""
+        """``Σᵢ wᵢ θᵢ``, (p,) or (batch, p).
+
+        Where that leaves the support, the weights are projected onto the simplex.
+        """
         return self._each(lambda mu: self._inside(mu).mean())
 
     def cov(self) -> Array:

@@ -21,8 +21,12 @@ KINDS = {
     "positive": (stats.halfnorm(), lambda t, rng: t + 0.2 * rng.standard_normal(t.shape), [-0.1]),
     "upper": (stats.weibull_max(1.5), lambda t, rng: t + 0.2 * rng.standard_normal(t.shape), [0.1]),
     "integer": (stats.poisson(4), lambda t, rng: t + 0.5 * rng.standard_normal(t.shape), [-0.5]),
-    "simplex": (stats.dirichlet([1, 1, 1]), lambda t, rng: t + 0.1 * rng.standard_normal(t.shape), [1.1, 0.0, -0.1]),
-}  # fmt: skip
+    "simplex": (
+        stats.dirichlet([1, 1, 1]),
+        lambda t, rng: t + 0.1 * rng.standard_normal(t.shape),
+        [1.1, 0.0, -0.1],
+    ),
+}
 
 
 def simulated(kind, n=200):
@@ -79,7 +83,8 @@ def stays_inside(kind, method):
 
 def test_a_probability_with_mass_at_its_bounds():
     # 20 of 20 under Jeffreys' prior: draws were outside (0, 1) in 17 of 100.
-    runs = mh.simulate(lambda t, rng: rng.binomial(20, t), stats.beta(0.5, 0.5), 1000, vectorized=True, random_state=0)  # fmt: skip
+    prior = stats.beta(0.5, 0.5)
+    runs = mh.simulate(lambda t, rng: rng.binomial(20, t), prior, 1000, vectorized=True, random_state=0)
     exact = stats.beta(20.5, 0.5)
     model = mh.LikelihoodFree(random_state=0).fit(runs)
     draws = model.sample(np.array([[20.0]]), 2000)
