@@ -251,10 +251,8 @@ class LikelihoodFree(Estimator):
         """
         raw, X, single = self._observations(x_obs)
         weighted = None if prior is None else self._prior(prior)
-        method = self._method(weighted)
-        parts = method.posteriors(X, as_generator(self.seed_))
-        parts = self._reweighted(parts, weighted)
         support = self._supported(weighted)
+        parts = self._parts(self._method(weighted), X, weighted, support)
         kernels = [self._kernel(points, w) for points, w in parts]
         remoteness, outside, flagged = self._far(X, raw)
         out = SimulatedPosterior(
@@ -272,13 +270,14 @@ class LikelihoodFree(Estimator):
         _, X, single = self._observations(x_obs)
         weighted = None if prior is None else self._prior(prior)
         method, out = self._method(weighted), []
-        parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), weighted)
+        support = self._supported(weighted)
+        parts = self._parts(method, X, weighted, support)
         for y, (points, w) in zip(X, parts, strict=True):
             rng = as_generator(self.seed_)
             index = systematic(probabilities(w), n, rng)
             drawn = method.draw(y, index, points, rng)
             # Smoothed draws stay in the support of the simulations; another prior may have a smaller one.
-            out.append(drawn if weighted is None else self._supported(weighted).reflect(drawn))
+            out.append(drawn if weighted is None else support.reflect(drawn))
         return out[0] if single else np.stack(out)
 
     def _observations(self, x_obs: Any) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -333,6 +332,29 @@ class LikelihoodFree(Estimator):
         points, weights = points[near], weights[near]
         return points, np.asarray(weights, dtype=np.float64) / weights.sum()
 
+    def _parts(
+        self,
+        method: Method,
+        X: np.ndarray,
+        prior: tuple[np.ndarray, np.ndarray] | None,
+        support: Support,
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Points and weights given each observation; outside the support of another prior, weights are zero."""
+        parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), prior)
+        if prior is None:
+            return parts
+        out = []
+        for points, w in parts:
+            kept = np.where(support.contains(points), w, 0.0)
+            total = kept.sum()
+            if not total > 1e-12 * np.abs(w).sum():
+                raise NoOverlap(
+                    "The prior has no mass where the posterior under the simulations lies, so nothing is "
+                    "left: simulate from the prior."
+                )
+            out.append((points, kept if total == w.sum() else kept * (w.sum() / total)))
+        return out
+
     def _reweighted(
         self, parts: list[tuple[np.ndarray, np.ndarray]], prior: tuple[np.ndarray, np.ndarray] | None
     ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -340,12 +362,11 @@ class LikelihoodFree(Estimator):
         if prior is None or self.method_ in WITH_PRIOR:
             return parts
         line = self.simulations_.line_theta.without_boxes().to_line
-        inside = self._supported(prior).contains
         over = Embedding(default_kernel(self.simulations_.inputs), line(prior[0]), prior[1])
         ratio = DensityRatio(random_state=self.seed_).fit(over, self.simulations_.inputs)
         out = []
         for points, w in parts:
-            new = w * ratio.predict(line(points)) * inside(points)
+            new = w * ratio.predict(line(points))
             total = new.sum()
             if not total > 1e-12 * np.abs(w).sum():
                 raise NoOverlap(

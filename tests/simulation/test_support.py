@@ -323,8 +323,10 @@ def test_another_prior_has_a_support_of_its_own():
     theta = rng.normal(0.5, 1.0, (400, 1))
     x = theta + 0.2 * rng.standard_normal(theta.shape)
     rates = rng.beta(8, 2, (500, 1))
-    for method in ("adjusted", "surrogate"):
+    for method in ("adjusted", "surrogate", "importance"):
         model = mh.LikelihoodFree(method, random_state=0).fit(theta, x)
+        posterior = model.posterior(np.array([[1.05]]), prior=rates)[0]
+        assert is_inside("interval", posterior.points[posterior.weights != 0])
         assert is_inside("interval", model.sample(np.array([[1.05]]), 300, prior=rates))
         mean = float(model.posterior(np.array([[1.05]]), prior=rates).mean()[0, 0])
         assert 0.75 < mean < 1
