@@ -51,6 +51,11 @@ def states_support(prior: Any) -> bool:
 
 
 def _named(support: Support, names: Any) -> Support:
+    if list(names) != support.names and sorted(names) == sorted(support.names):
+        raise ValueError(
+            f"The support has the columns {', '.join(support.names)}, but theta has {', '.join(names)}: give "
+            "them in the same order."
+        )
     return support.named(names) if len(names) == len(support) else support
 
 
@@ -58,6 +63,8 @@ def _stated(prior: Any, inferred: Support) -> Support:
     if is_distribution(prior):
         parts = [prior]
     elif isinstance(prior, (Mapping, list, tuple)):
+        if isinstance(prior, Mapping) and set(prior) <= set(inferred.names):  # by name, in any order
+            prior = [prior.get(name) for name in inferred.names]
         parts = list(prior.values()) if isinstance(prior, Mapping) else list(prior)
         numbers = all(part is None or isinstance(part, (int, float, np.number)) for part in parts)
         if len(parts) == 2 and numbers and len(inferred) == 1:

@@ -339,7 +339,7 @@ class LikelihoodFree(Estimator):
         prior: tuple[np.ndarray, np.ndarray] | None,
         support: Support,
     ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Points and weights given each observation; outside the support of another prior, weights are zero."""
+        """Points and weights given each observation; zero outside the support of another prior."""
         parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), prior)
         if prior is None:
             return parts

@@ -169,6 +169,25 @@ def test_a_prior_and_bounds_say_the_same(outbreak):
     np.testing.assert_allclose(answers[1:], answers[:1] * 2)
 
 
+def test_a_dict_goes_by_names():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"mu": rng.normal(size=60), "p": rng.random(60), "rate": rng.gamma(2, 1, 60)})
+    support = support_of({"p": stats.uniform(), "mu": stats.norm()}, frame.to_numpy(), frame.columns)
+    assert support.lower.tolist() == [-np.inf, 0, 0]
+    assert support.inferred.tolist() == [False, False, True]
+    with pytest.raises(ValueError, match="give them in the same order"):
+        support_of(mh.Support(0, 1, names=["b", "a"]), rng.random((40, 2)), ["a", "b"])
+
+
+def test_distributions_of_both_kinds_of_scipy():
+    law = getattr(stats, "Uniform", None)
+    if law is None:
+        pytest.skip("this SciPy has no random variables")
+    support = support_of([law(a=0.0, b=2.0), stats.randint(1, 5)], np.array([[0.5, 1.0], [1.0, 4.0]]))
+    assert (support.lower.tolist(), support.upper.tolist()) == ([0, 1], [2, 4])
+    assert support.integer.tolist() == [False, True]
+
+
 def test_what_is_inferred_is_said():
     rng = np.random.default_rng(0)
     n = 500
