@@ -71,7 +71,7 @@ def _stated(prior: Any, inferred: Support) -> Support:
             parts = [tuple(parts)]  # one pair for one parameter
     else:
         raise TypeError(f"prior must say where theta can be, got {type(prior).__name__}: {_REMEDY}.")
-    columns: list[tuple[float, float, bool]] = []
+    columns: list[tuple[float, float, float]] = []
     groups: list[tuple[int, ...]] = []
     for part in parts:
         start = len(columns)
@@ -80,13 +80,15 @@ def _stated(prior: Any, inferred: Support) -> Support:
             groups.append(tuple(range(start, len(columns))))
     if len(columns) != len(inferred):
         raise ValueError(f"prior has {len(columns)} columns but theta has {len(inferred)}: {_REMEDY}.")
-    lower, upper, integer = (np.array(part) for part in zip(*columns, strict=True))
+    lower, upper, whole = (np.array(part, dtype=np.float64) for part in zip(*columns, strict=True))
     unknown = np.isnan(lower)
+    # A pair of bounds says nothing about whole numbers: theta does.
+    integer = np.where(np.isnan(whole), inferred.integer, whole == 1)
     ours = [(g, t) for g, t in zip(inferred.simplex, inferred.totals, strict=True) if unknown[list(g)].all()]
     return Support(
         np.where(unknown, inferred.lower, lower),
         np.where(unknown, inferred.upper, upper),
-        np.where(unknown, inferred.integer, integer),
+        integer,
         [*groups, *(group for group, _ in ours)],
         [*(1.0 for _ in groups), *(total for _, total in ours)],
         inferred.names,
@@ -94,9 +96,9 @@ def _stated(prior: Any, inferred: Support) -> Support:
     )
 
 
-def _columns(part: Any) -> list[tuple[float, float, bool]]:
-    """Lower and upper bound of each column, and whether it is whole; NaN where nothing is known."""
-    unknown = (np.nan, np.nan, False)
+def _columns(part: Any) -> list[tuple[float, float, float]]:
+    """Lower and upper bound of each column, and 1 if it is whole, else 0; NaN where nothing is known."""
+    unknown = (np.nan, np.nan, np.nan)
     if part is None:
         return [unknown]
     if not is_distribution(part):
@@ -116,7 +118,7 @@ def _columns(part: Any) -> list[tuple[float, float, bool]]:
     return [unknown] * width
 
 
-def _pair(part: Any) -> tuple[float, float, bool]:
+def _pair(part: Any) -> tuple[float, float, float]:
     try:
         low, high = part
         low = -np.inf if low is None else float(low)
@@ -125,7 +127,7 @@ def _pair(part: Any) -> tuple[float, float, bool]:
         raise TypeError(
             f"prior has an entry {part!r} that is neither a distribution nor bounds: {_REMEDY}."
         ) from None
-    return low, high, False
+    return low, high, np.nan
 
 
 def _is_dirichlet(part: Any) -> bool:

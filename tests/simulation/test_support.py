@@ -179,6 +179,12 @@ def test_a_dict_goes_by_names():
         support_of(mh.Support(0, 1, names=["b", "a"]), rng.random((40, 2)), ["a", "b"])
 
 
+def test_bounds_say_nothing_about_whole_numbers():
+    theta = np.random.default_rng(0).poisson(3, (50, 1)).astype(float)
+    assert support_of([(0, 20)], theta).words == "theta a whole number within 0 to 20"
+    assert support_of(mh.Support(0, 20), theta).words == "theta within 0 to 20"
+
+
 def test_distributions_of_both_kinds_of_scipy():
     law = getattr(stats, "Uniform", None)
     if law is None:
