@@ -53,7 +53,7 @@ from muhat.models import (
     TaskTransformedGP,
     witness_posterior,
 )
-from muhat.simulation import simulate
+from muhat.simulation import Support, simulate
 from muhat.testing import conditional_independence_test, discover, independence_test, two_sample_test
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "Rotation",
     "SingularSystem",
     "Student",
+    "Support",
     "TaskTransformedGP",
     "__version__",
     "conditional_independence_test",

@@ -44,6 +44,7 @@ from muhat.gram import (
 from muhat.kernels.base import Kernel
 from muhat.learning.bags import BagsChoice
 from muhat.learning.causation import Trees
+from muhat.learning.coordinates import Coordinates
 from muhat.learning.density import DensityChoice
 from muhat.learning.filtering import FilterChoice
 from muhat.learning.held_out import BayesChoice
@@ -103,6 +104,7 @@ _OTHERS = (
     ConditionalDensity,
     ConditionalMean,
     Convolutional,
+    Coordinates,
     DenseGram,
     Density,
     DensityChoice,
@@ -255,7 +257,7 @@ def _pack(value: Any, arrays: list[np.ndarray], where: str) -> Any:
     if _classes().get(type(value).__name__) is type(value):
         # Names with one underscore are made again after loading; the rest is the state.
         keep = getattr(type(value), "_prepare", None) is None
-        state = value.__getstate__() if isinstance(value, Embedding) else vars(value)
+        state = value._saved() if hasattr(value, "_saved") else vars(value)
         fields = {
             k: _pack(v, arrays, f"{where}.{k}") for k, v in state.items() if keep or not k.startswith("_")
         }

@@ -83,6 +83,15 @@ def posterior(
     draws: Annotated[
         Path | None, typer.Option(help="Also write 1000 draws of the posterior, a .csv file.")
     ] = None,
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOUNDS",
+            help='Where parameters can be, as in "rho=0..1,rate=0..": draws stay there. Default: as far as '
+            "the simulations show it, which is said.",
+            show_default=False,
+        ),
+    ] = None,
     missing: o.MissingCells = o.Missing.error,
     seed: o.Seed = 0,
     as_json: o.Json = False,
@@ -104,8 +113,9 @@ def posterior(
         _check_numbers(frame, data, "--x")
         point = _observation(observed, frame.select(data))
         before = None if prior is None else _prior(prior, names, missing == o.Missing.drop)
+        within = None if bounds is None else _bounds(bounds, names)
         with bad_input(), working("finding the posterior"):
-            found = _find(frame.select(names), frame.select(data), point, method, before, level, seed)
+            found = _find(frame.select(names), frame.select(data), point, method, before, within, level, seed)
         answer = _answer(found, frame, names, point, table.name, dropped, before, level, seed)
         if draws is not None:
             _write(draws, found, names, seed)
@@ -145,12 +155,31 @@ def _prior(path: Path, names: list[str], drop: bool) -> pl.DataFrame:
     return frame
 
 
+def _bounds(text: str, names: list[str]) -> dict[str, Any]:
+    """Pairs of bounds by parameter, None for those that are not named."""
+    out: dict[str, Any] = dict.fromkeys(names)
+    for part in text.split(","):
+        name, found, ends = part.partition("=")
+        name, (low, dots, high) = name.strip(), ends.partition("..")
+        if not (found and dots) or name not in names:
+            raise BadUsage(
+                f"--bounds has {part!r}: write one of {', '.join(names)} with its bounds, as in "
+                f'"{names[0]}=0..1", or "{names[0]}=0.." where there is no upper one.'
+            )
+        try:
+            out[name] = (float(low) if low.strip() else None, float(high) if high.strip() else None)
+        except ValueError:
+            raise BadUsage(f"--bounds has {part!r}: bounds must be numbers, as in 0..1.") from None
+    return out
+
+
 def _find(
     theta: pl.DataFrame,
     x: pl.DataFrame,
     point: Point,
     method: str | None,
     prior: pl.DataFrame | None,
+    bounds: dict[str, Any] | None,
     level: float,
     seed: int,
 ) -> Found:
@@ -161,7 +190,8 @@ def _find(
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
-        model = LikelihoodFree(method, random_state=seed).fit(theta.to_numpy(), x.to_numpy())
+        model = LikelihoodFree(method, random_state=seed, prior=bounds)
+        model.fit(theta, x.to_numpy())
         where = np.array([[float(value) for value in point.values()]])
         given = model.posterior(where, prior=None if prior is None else prior.to_numpy())
     mu = given[0] if not hasattr(given, "is_batch") or given.is_batch else given
@@ -238,6 +268,8 @@ def _answer(
         "method": found.model.method_,
         "effective_size": found.size,
         "level": level,
+        "support": found.model.support_.words,
+        "support_inferred": bool(found.model.support_.inferred.any()),
         "parameters": [
             {
                 "parameter": name,
@@ -277,6 +309,8 @@ def _notes(found: Found, frame: pl.DataFrame, point: Point) -> list[str]:
             f"Outside everything simulated: {', '.join(outside)}. No simulation looks like the observation: "
             "the prior or the simulator may be wrong, and the answer is no more than a guess."
         )
+    if guessed := found.model.support_.guess:
+        out.append(f"{guessed} If that is wrong, give --bounds.")
     if found.size < FEW:
         out.append(
             f"The posterior rests on about {found.size:.0f} points: simulate more, best with parameters "
@@ -293,6 +327,7 @@ def _facts(
         facts.append(("rows with missing cells, left out", dropped))
     if prior is not None:
         facts.append(("draws of the prior", prior.height))
+    facts.append(("support", found.model.support_.words))
     return [*facts, ("method", found.model.method_), ("effective number of points", f"{found.size:.0f}")]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from muhat._array import Array
@@ -78,12 +80,15 @@ def detail_kernel(points: np.ndarray, weights: np.ndarray) -> Gaussian:
     return Gaussian(0.9 * scale * n ** (-1 / (points.shape[1] + 4)))
 
 
-def box_for(kernel: Kernel, points: np.ndarray, weights: np.ndarray) -> Reference:
-    """A box about the points with weight, four widths of the kernel beyond them."""
+def box_for(kernel: Kernel, points: np.ndarray, weights: np.ndarray, limits: Any = None) -> Reference:
+    """A box about the points with weight, four widths of the kernel beyond them, within limits (2, d)."""
     seen = points[weights > 0]
     reach = 4 * np.sqrt(np.asarray(kernel.variance(points.shape[1])))
     reach = np.where(np.isfinite(reach), reach, np.ptp(seen, axis=0))
-    return box_reference(seen.min(axis=0) - reach, seen.max(axis=0) + reach, reach / 4)
+    low, high = seen.min(axis=0) - reach, seen.max(axis=0) + reach
+    if limits is not None:
+        low, high = np.maximum(low, limits[0]), np.minimum(high, limits[1])
+    return box_reference(low, high, reach / 4)
 
 
 def choose_kernel(points: np.ndarray, weights: np.ndarray) -> Kernel:

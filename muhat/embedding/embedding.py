@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,11 +76,13 @@ class Embedding:
         if marginals is not None:
             self.marginals = marginals
 
-    def __getstate__(self) -> dict[str, Any]:
+    def _saved(self) -> dict[str, Any]:
         """Copies and files hold the marginals, not the function that makes them."""
         if callable(self.marginals):
             self.marginals = self.marginals()
         return self.__dict__
+
+    __getstate__ = _saved
 
     @property
     def weights(self) -> Array:
@@ -337,6 +340,7 @@ class Embedding:
         reg: float | None = None,
         kernel: Kernel | None = None,
         mass: Any = None,
+        limits: Any = None,
     ) -> Density:
         """The density behind the embedding, by Tikhonov reconstruction [S20, §3].
 
@@ -350,6 +354,8 @@ class Embedding:
                 the lengthscales that suit tests and regression are far too wide for detail. ``mu.kernel``
                 reconstructs from the embedding as it is.
             mass: of the reference points, V; the volume of their box by default.
+            limits: bounds that no point lies beyond, (2, d), infinite ones included: the default grid ends
+                there, and so does the density.
         """
         self._check_numeric("density")
         points = np.asarray(self.points, dtype=np.float64)
@@ -364,11 +370,12 @@ class Embedding:
         if reference is None:
             if mass is not None:
                 raise ValueError("mass is that of your own reference: give reference, too, or neither.")
-            ref = box_for(kernel, points, typical)
+            ref = box_for(kernel, points, typical, limits)
         else:
             ref = as_reference(reference, mass, points.shape[1])
         values = kernel_matmul(kernel, ref.points, points, W.T).T
-        return reconstruct(kernel, ref, values, reg, effective_size(typical))
+        out = reconstruct(kernel, ref, values, reg, effective_size(typical))
+        return out if limits is None else replace(out, limits=np.asarray(limits, dtype=np.float64))
 
     def _probabilities(self, what: str) -> Array:
         """The weights on the simplex, for a readout of a distribution."""

@@ -53,6 +53,7 @@ class Density:
             small, the reference does not reach as far as the outputs of other x.
         familiarity: of conditional densities, the largest kernel correlation of each x with one seen in
             training, (batch,): from 1 for a copy to 0, where the answer is as wide as the marginal of y.
+        limits: bounds of the support, (2, k): the density is 0 beyond them; draws and moments stay within.
     """
 
     kernel: Kernel
@@ -67,6 +68,7 @@ class Density:
     bounded: bool = False
     span: np.ndarray | None = None
     familiarity: np.ndarray | None = None
+    limits: np.ndarray | None = None
 
     @property
     def is_batch(self) -> bool:
@@ -101,7 +103,10 @@ class Density:
     def pdf(self, x: Any) -> Array:
         """The density, (n,) or (batch, n): clipped at 0 and normalised to integrate to 1."""
         points = self._points(x)
-        return self._squeeze(self._probability(self._values(points), self._standard(points)))
+        out = self._squeeze(self._probability(self._values(points), self._standard(points)))
+        if self.limits is None:
+            return out
+        return np.where(((points >= self.limits[0]) & (points <= self.limits[1])).all(axis=1), out, 0.0)
 
     __call__ = pdf
 
@@ -205,7 +210,7 @@ class Density:
         centre = Z.mean(axis=0)
         mean, cov = _moments(B / B.sum(axis=1, keepdims=True), Z - centre)
         cov = cov + np.diag(np.asarray(self.kernel.variance(Z.shape[1])))
-        flat = np.flatnonzero(np.linalg.eigvalsh(cov)[:, 0] <= 0)
+        flat = np.flatnonzero((np.linalg.eigvalsh(cov)[:, 0] <= 0) | (self.limits is not None))
         if len(flat):
             mean[flat], cov[flat] = _moments(self._cells()[flat], Z - centre)
         mean = mean + centre
@@ -334,7 +339,7 @@ class Density:
         if self.location is not None:
             location, scale = np.atleast_2d(self.location), np.atleast_2d(self.scale)  # type: ignore[arg-type]
             out = location[:, None] + scale[:, None] * out
-        return self._squeeze(out)
+        return self._squeeze(out if self.limits is None else np.clip(out, *self.limits))
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ def held_out_scores(
     for train, test in folds:
         T = sims.outputs[test]
         base = prior.density(sims.inputs[test])
-        log_prior = np.log(np.maximum(base, 1e-300)) + sims.support_theta.log_stretch(T)
+        log_prior = np.log(np.maximum(base, 1e-300)) + sims.line_theta.log_stretch(T)
         gain = fit(sims.take(train)).log_density(sims.x[test], T) - log_prior
         out.append(np.logaddexp(np.log(1 - BACKGROUND) + gain, np.log(BACKGROUND)))
     return np.concatenate(out)

@@ -11,9 +11,10 @@ import numpy as np
 from muhat.embedding.simplex import project_simplex
 from muhat.gram import DenseGram
 from muhat.kernels.base import Kernel
+from muhat.learning.coordinates import Coordinates, data_coordinates, find_coordinates
 from muhat.learning.moved import MovedChoice, MovedDensity, some
 from muhat.learning.smoothed_prior import About, Draws, Effort, SmoothedPrior
-from muhat.learning.supports import Support, find_support
+from muhat.learning.supports import Support
 from muhat.operators import likelihood_free as operators
 from muhat.operators.bayes import Prior
 
@@ -38,17 +39,17 @@ class Simulations:
 
     Attributes:
         theta, x: as they are.
-        support_theta, support_x: of their columns.
+        line_theta, line_x: how their columns are brought to the line.
     """
 
     theta: np.ndarray
     x: np.ndarray
-    support_theta: Support
-    support_x: Support
+    line_theta: Coordinates
+    line_x: Coordinates
 
     @classmethod
-    def of(cls, theta: np.ndarray, x: np.ndarray) -> Simulations:
-        return cls(theta, x, find_support(theta), find_support(x, boxes=False))
+    def of(cls, theta: np.ndarray, x: np.ndarray, support: Support | None = None) -> Simulations:
+        return cls(theta, x, find_coordinates(theta, support), data_coordinates(x))
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -59,17 +60,17 @@ class Simulations:
     @cached_property
     def outputs(self) -> np.ndarray:
         """θ on the line."""
-        return self.support_theta.to_line(self.theta)
+        return self.line_theta.to_line(self.theta)
 
     @cached_property
     def inputs(self) -> np.ndarray:
-        """θ with logarithms of positive columns."""
-        return self.support_theta.without_boxes().to_line(self.theta)
+        """θ on the line, boxes as they are."""
+        return self.line_theta.without_boxes().to_line(self.theta)
 
     @cached_property
     def data(self) -> np.ndarray:
         """x on the line."""
-        return self.support_x.to_line(self.x)
+        return self.line_x.to_line(self.x)
 
 
 @dataclass(frozen=True)
@@ -120,18 +121,18 @@ class Adjusted:
     density: MovedDensity
 
     def posteriors(self, y: np.ndarray, rng: np.random.Generator) -> list[Weighted]:
-        Y = self.simulations.support_x.to_line(y)
-        W, back = self.density.weights(Y), self.simulations.support_theta.from_line
+        Y = self.simulations.line_x.to_line(y)
+        W, back = self.density.weights(Y), self.simulations.line_theta.from_line
         return [(back(self.density.points(Y[[i]])[0]), W[i]) for i in range(len(Y))]
 
     def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Of θ on the line, ``T`` (q, p), each given its own row of ``y``, (q,)."""
-        return self.density.logpdf_of_pairs(self.simulations.support_x.to_line(y), T)
+        return self.density.logpdf_of_pairs(self.simulations.line_x.to_line(y), T)
 
     def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
         """Smoothed draws at these indices of the posterior's points."""
-        Y = self.simulations.support_x.to_line(y[None])
-        return self.simulations.support_theta.from_line(self.density.smoothed(Y, index, rng))
+        Y = self.simulations.line_x.to_line(y[None])
+        return self.simulations.line_theta.from_line(self.density.smoothed(Y, index, rng))
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,8 @@ class Surrogate:
     effort: Effort = THOROUGH
 
     def posteriors(self, y: np.ndarray, rng: np.random.Generator) -> list[Weighted]:
-        Y = self.simulations.support_x.to_line(y)
-        support, effort = self.simulations.support_theta.without_boxes(), self.effort
+        Y = self.simulations.line_x.to_line(y)
+        line, effort = self.simulations.line_theta.without_boxes(), self.effort
         rng = np.random.default_rng(0)  # every observation has the same draws, in whatever company it comes
         rows = some(len(self.simulations), effort.centres, rng)
         prior = self.prior.thin(effort.centres, rng)
@@ -158,7 +159,7 @@ class Surrogate:
                 return self.density.logpdf(T, row[None], rows, there if T is start else None)[0]
 
             T, W = prior.posterior(log_likelihood, start, effort, np.random.default_rng(1))
-            out.append((support.from_line(T), W))
+            out.append((line.from_line(T), W))
         return out
 
     def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
@@ -166,9 +167,9 @@ class Surrogate:
 
         θ is where y came from: without draws about it the evidence would be too small where the prior's miss.
         """
-        support, rng = self.simulations.support_theta, np.random.default_rng(0)
-        inputs = support.without_boxes().to_line(support.from_line(T))
-        Y = self.simulations.support_x.to_line(y)
+        line, rng = self.simulations.line_theta, np.random.default_rng(0)
+        inputs = line.without_boxes().to_line(line.from_line(T))
+        Y = self.simulations.line_x.to_line(y)
         rows = some(len(self.simulations), QUICK.centres, rng)
         few = self.prior.thin(QUICK.centres, rng)
         start = few.draw(QUICK.points, rng)
@@ -187,7 +188,7 @@ class Surrogate:
                 draws = draws.join(near, log_likelihood(near), few.density(near), about.density)
             marginal[i] = few.log_evidence(log_likelihood, draws, QUICK, rng)
         prior = np.log(np.maximum(self.prior.density(inputs), 1e-300))
-        return at_truth + prior - marginal + support.log_stretch(T)
+        return at_truth + prior - marginal + line.log_stretch(T)
 
     def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
         return points[index]
@@ -234,7 +235,7 @@ class Rule:
     def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Of the weighted points on the line, smoothed with Silverman's width for their effective number."""
         points, W = self.weights(y)
-        L = self.simulations.support_theta.to_line(points)
+        L = self.simulations.line_theta.to_line(points)
         return np.array([weighted_log_kde(t, L, w) for t, w in zip(T, probabilities(W), strict=True)])
 
     def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
@@ -254,12 +255,12 @@ def column_units(x: np.ndarray) -> np.ndarray:
 def smoothed_prior(sims: Simulations, prior: Weighted | None, rng: np.random.Generator) -> SmoothedPrior:
     """Of the prior's points; None for the θ of the simulations."""
     if prior is None:
-        return SmoothedPrior.of(sims.inputs, np.full(len(sims), 1 / len(sims)), sims.support_theta, rng)
+        ends = sims.line_theta.ends
+        return SmoothedPrior.of(sims.inputs, np.full(len(sims), 1 / len(sims)), ends, rng)
     points, weights = prior
     # The prior has ends of its own, and its points are where those of the simulations are.
-    line, own = sims.support_theta.without_boxes(), find_support(points)
-    ends = Support(own.kinds, line.to_line(own.lower), line.to_line(own.upper))
-    return SmoothedPrior.of(line.to_line(points), weights, ends, rng)
+    line = sims.line_theta
+    return SmoothedPrior.of(line.without_boxes().to_line(points), weights, line.ends_of(points), rng)
 
 
 def method_choice(method: Method) -> Choice:

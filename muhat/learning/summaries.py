@@ -12,9 +12,10 @@ from muhat._linalg import cholesky
 from muhat.gram import Neural
 from muhat.kernels.base import Kernel
 from muhat.kernels.stationary import Gaussian
+from muhat.learning.coordinates import Coordinates, data_coordinates, find_coordinates
 from muhat.learning.features import target_features
 from muhat.learning.moved import LANDMARKS, Ridge, choose_ridge, fit_ridge, some
-from muhat.learning.supports import Support, find_support
+from muhat.learning.supports import Support
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,14 @@ class Summary:
     """Statistics of x: a regression on the line, one of a network's features, or a function of the user.
 
     Attributes:
-        support: of x.
+        line: how x is brought to the line.
         ridge: the regression; None for one of a network's features, or a function.
         features: the network's kernel, with
         coefficients: of its features, (p, s).
         function: of rows.
     """
 
-    support: Support
+    line: Coordinates
     ridge: Ridge | None = None
     features: Kernel | None = None
     coefficients: np.ndarray | None = None
@@ -39,14 +40,14 @@ class Summary:
         """(q, d) → (q, s)."""
         if self.function is not None:
             return _values(self.function, x)
-        line = self.support.to_line(x)
+        line = self.line.to_line(x)
         if self.ridge is not None:
             return self.ridge.at(line)
         return np.asarray(self.features.features(line), dtype=np.float64) @ self.coefficients  # type: ignore[union-attr]
 
 
 def learn_summary(
-    summary: Any, X: np.ndarray, theta: np.ndarray, rng: np.random.Generator
+    summary: Any, X: np.ndarray, theta: np.ndarray, rng: np.random.Generator, support: Support | None = None
 ) -> tuple[Summary, np.ndarray]:
     """The summary and its values at the simulations, (n, s).
 
@@ -55,25 +56,26 @@ def learn_summary(
         X: (n, d).
         theta: (n, p).
         rng: for subsets and the network.
+        support: of theta; None to infer it.
     """
-    support = find_support(X, boxes=False)
+    data = data_coordinates(X)
     if callable(summary) and not isinstance(summary, Neural):
-        return Summary(support, function=summary), _values(summary, X)
-    line, T = support.to_line(X), find_support(theta).to_line(theta)
+        return Summary(data, function=summary), _values(summary, X)
+    line, T = data.to_line(X), find_coordinates(theta, support).to_line(theta)
     T = (T - T.mean(axis=0)) / T.std(axis=0)
     if not isinstance(summary, Neural):
         kernel = Gaussian("scaled").resolve(line)
         chosen = choose_ridge(line, T, [kernel], rng)
         ridge, left = fit_ridge(line, T, *chosen, line[some(len(line), LANDMARKS, rng)])
         # By leave-one-out: a new x is not one that the regression was made of.
-        return Summary(support, ridge), T - left
+        return Summary(data, ridge), T - left
     targets = target_features(Gaussian("scaled").resolve(T), T, rng)
     network: Any = summary.train(line, targets, random_state=rng)
     Phi = np.asarray(network.features(line), dtype=np.float64)
     A = Phi.T @ Phi
     A[np.diag_indices(len(A))] += len(Phi) * network.training.reg
     coefficients = cholesky(A, "ΨᵀΨ + nλI", "Raise reg of mh.Neural.", overwrite=True).solve(Phi.T @ T)
-    return Summary(support, None, network, coefficients), Phi @ coefficients
+    return Summary(data, None, network, coefficients), Phi @ coefficients
 
 
 def _values(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:

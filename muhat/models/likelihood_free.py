@@ -24,6 +24,7 @@ from muhat.kernels.base import Kernel
 from muhat.kernels.default import default_kernel, resolve_kernel
 from muhat.learning.likelihood_free import MethodChoice, choose_method, fit_method
 from muhat.learning.moved import squares
+from muhat.learning.prior_supports import support_of
 from muhat.learning.simulations import (
     DEFAULT,
     METHODS,
@@ -37,6 +38,7 @@ from muhat.learning.simulations import (
 )
 from muhat.learning.smoothed_prior import systematic
 from muhat.learning.summaries import Summary, learn_summary
+from muhat.learning.supports import Support, infer_support
 from muhat.models.base import Estimator, encode_outputs
 from muhat.models.density_ratio import DensityRatio, numerator_points
 from muhat.models.simulated_posterior import SimulatedPosterior
@@ -82,6 +84,11 @@ class LikelihoodFree(Estimator):
             mean [FP12]; ``mh.Neural(...)`` for a network's; or a function of rows, (n, d) → (n, s).
         learning: of ``dme`` and ``kelfi``: ``"held_out"`` (log posterior density) or ``"marginal"`` (the
             approximate marginal likelihood q̄ [HR19, Alg. 8.1, line 11] of held-out x).
+        prior: where θ can be, from which no draw departs: the prior that theta was drawn from, as
+            ``mh.simulate`` takes it (a frozen distribution of scipy.stats, or a list or dict of them), or
+            ``mh.Support``, or a list or dict with a pair ``(lower, upper)`` for each parameter. None for the
+            support of the simulations that ``fit`` is given; where that is unknown, too, it is inferred from
+            theta, and ``support_`` says so.
         missing: ``"error"``, or ``"drop"`` for leaving out simulations with NaN or infinite values.
         random_state: seed.
 
@@ -90,6 +97,7 @@ class LikelihoodFree(Estimator):
         selection_: the methods tried with their held-out scores; ``selection_.table()``.
         choices_: what was chosen in each.
         simulations_: in use, x summarised.
+        support_: of theta, as given or inferred; ``print(model.support_)``.
         n_dropped_: simulations left out.
     """
 
@@ -106,6 +114,7 @@ class LikelihoodFree(Estimator):
         learning: str = "held_out",
         missing: str = "error",
         random_state: Any = 0,
+        prior: Any = None,
     ) -> None:
         self.method = method
         self.kernel_theta = kernel_theta
@@ -118,13 +127,20 @@ class LikelihoodFree(Estimator):
         self.learning = learning
         self.missing = missing
         self.random_state = random_state
+        self.prior = prior
 
     # -- fitting -----------------------------------------------------------------------------------
 
-    def fit(self, theta: Any, x: Any) -> LikelihoodFree:
-        """Take in simulations: parameters ``theta`` (n, p) or (n,) and statistics ``x`` (n, d) or (n,)."""
+    def fit(self, theta: Any, x: Any = None) -> LikelihoodFree:
+        """Take in simulations.
+
+        Args:
+            theta: parameters, (n, p) or (n,); or what ``mh.simulate`` returned, which knows its support.
+            x: statistics, (n, d) or (n,); None if theta is what ``mh.simulate`` returned.
+        """
         names = self._check_arguments()
         rng = as_generator(self.random_state)
+        theta, x, known, columns = _taken_apart(theta, x)
         theta, x = self._drop(theta, x)
         self.flat_x_ = not is_frame(x) and np.ndim(x) == 1
         least = LEAST if set(names) & set(MOVED) else 2
@@ -142,11 +158,13 @@ class LikelihoodFree(Estimator):
             )
         if not np.ptp(X, axis=0).any():
             raise ValueError("x is the same in every simulation, so it says nothing about theta.")
+        stated = self.prior if self.prior is not None else known
+        self.support_ = support_of(stated, T, columns or self.encoder_theta_.names)
         self.range_ = np.stack([X.min(axis=0), X.max(axis=0)])
         self.summary_: Summary | None = None
         if self.summary is not None:
-            self.summary_, X = learn_summary(self.summary, X, T, rng)
-        self.simulations_ = Simulations.of(T, X)
+            self.summary_, X = learn_summary(self.summary, X, T, rng, self.support_)
+        self.simulations_ = Simulations.of(T, X, self.support_)
         self.options_ = self._options(self.simulations_)
         self.selection_: MethodChoice
         self.selection_, self.choices_ = choose_method(names, self.simulations_, self.options_, rng)
@@ -233,13 +251,12 @@ class LikelihoodFree(Estimator):
         """
         raw, X, single = self._observations(x_obs)
         weighted = None if prior is None else self._prior(prior)
-        method = self._method(weighted)
-        parts = method.posteriors(X, as_generator(self.seed_))
-        parts = self._reweighted(parts, weighted)
+        support = self._supported(weighted)
+        parts = self._parts(self._method(weighted), X, weighted, support)
         kernels = [self._kernel(points, w) for points, w in parts]
         remoteness, outside, flagged = self._far(X, raw)
         out = SimulatedPosterior(
-            parts, kernels, self.method_, remoteness, outside, flagged, self.encoder_theta_, single
+            parts, kernels, self.method_, remoteness, outside, flagged, self.encoder_theta_, single, support
         )
         self._warn(out)
         return out
@@ -253,11 +270,14 @@ class LikelihoodFree(Estimator):
         _, X, single = self._observations(x_obs)
         weighted = None if prior is None else self._prior(prior)
         method, out = self._method(weighted), []
-        parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), weighted)
+        support = self._supported(weighted)
+        parts = self._parts(method, X, weighted, support)
         for y, (points, w) in zip(X, parts, strict=True):
             rng = as_generator(self.seed_)
             index = systematic(probabilities(w), n, rng)
-            out.append(method.draw(y, index, points, rng))
+            drawn = method.draw(y, index, points, rng)
+            # Smoothed draws stay in the support of the simulations; another prior may have a smaller one.
+            out.append(drawn if weighted is None else support.reflect(drawn))
         return out[0] if single else np.stack(out)
 
     def _observations(self, x_obs: Any) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -279,6 +299,12 @@ class LikelihoodFree(Estimator):
         rng, choice = as_generator(self.seed_), self.choices_[self.method_]
         return fit_method(self.method_, self.simulations_, self.options_, rng, choice, prior)
 
+    def _supported(self, prior: tuple[np.ndarray, np.ndarray] | None) -> Support:
+        """The support of posteriors: that of theta, and of another prior as far as its samples show it."""
+        if prior is None:
+            return self.support_
+        return self.support_.meet(infer_support(prior[0], hard=True))
+
     def _prior(self, prior: Any) -> tuple[Array, Array]:
         given: Any = prior
         table = isinstance(prior, Embedding) or is_frame(prior)
@@ -288,8 +314,9 @@ class LikelihoodFree(Estimator):
         points, weights = numerator_points(
             prior, self.encoder_theta_, theta.shape[1], "prior", "the theta seen in fit"
         )
-        there = self.simulations_.support_theta.without_boxes().to_line(points)
-        near = covered(there, self.simulations_.inputs)
+        points = np.asarray(points, dtype=np.float64)
+        there = self.simulations_.line_theta.without_boxes().to_line(points)
+        near = np.asarray(covered(there, self.simulations_.inputs)) & self.support_.contains(points)
         lost = float(np.abs(weights[~near]).sum() / np.abs(weights).sum())
         if lost > 1 - 1e-6:
             raise NoOverlap(
@@ -303,7 +330,30 @@ class LikelihoodFree(Estimator):
                 stacklevel=3,
             )
         points, weights = points[near], weights[near]
-        return np.asarray(points, dtype=np.float64), np.asarray(weights, dtype=np.float64) / weights.sum()
+        return points, np.asarray(weights, dtype=np.float64) / weights.sum()
+
+    def _parts(
+        self,
+        method: Method,
+        X: np.ndarray,
+        prior: tuple[np.ndarray, np.ndarray] | None,
+        support: Support,
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Points and weights given each observation; zero outside the support of another prior."""
+        parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), prior)
+        if prior is None:
+            return parts
+        out = []
+        for points, w in parts:
+            kept = np.where(support.contains(points), w, 0.0)
+            total = kept.sum()
+            if not total > 1e-12 * np.abs(w).sum():
+                raise NoOverlap(
+                    "The prior has no mass where the posterior under the simulations lies, so nothing is "
+                    "left: simulate from the prior."
+                )
+            out.append((points, kept if total == w.sum() else kept * (w.sum() / total)))
+        return out
 
     def _reweighted(
         self, parts: list[tuple[np.ndarray, np.ndarray]], prior: tuple[np.ndarray, np.ndarray] | None
@@ -311,7 +361,7 @@ class LikelihoodFree(Estimator):
         """Posteriors under the proposal times the prior over it, for methods that know no prior."""
         if prior is None or self.method_ in WITH_PRIOR:
             return parts
-        line = self.simulations_.support_theta.without_boxes().to_line
+        line = self.simulations_.line_theta.without_boxes().to_line
         over = Embedding(default_kernel(self.simulations_.inputs), line(prior[0]), prior[1])
         ratio = DensityRatio(random_state=self.seed_).fit(over, self.simulations_.inputs)
         out = []
@@ -333,12 +383,19 @@ class LikelihoodFree(Estimator):
         drawn = points[index]
         return default_kernel(drawn) if np.ptp(drawn, axis=0).any() else self.options_.kernel_theta
 
+    def _saved(self) -> dict[str, Any]:
+        """What a file keeps: of a prior, which may be any distribution, its support."""
+        state = dict(vars(self))
+        if self.prior is not None and hasattr(self, "support_"):
+            state["prior"] = self.support_
+        return state
+
     # -- how far an observation lies ----------------------------------------------------------------
 
     def _far(self, X: np.ndarray, raw: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         sims = self.simulations_
         unit = column_units(sims.data)
-        nearest = np.sqrt(squares(sims.support_x.to_line(X) / unit, sims.data / unit).min(axis=1))
+        nearest = np.sqrt(squares(sims.line_x.to_line(X) / unit, sims.data / unit).min(axis=1))
         distance = nearest / self.loneliest_
         lower, upper = self.range_
         beyond = np.maximum(lower - raw, raw - upper) / np.where(upper > lower, upper - lower, 1.0)
@@ -361,6 +418,17 @@ class LikelihoodFree(Estimator):
                 "posterior.effective_size()): give more simulations near the observation.",
                 stacklevel=3,
             )
+
+
+def _taken_apart(theta: Any, x: Any) -> tuple[Any, Any, Support | None, list[str] | None]:
+    """θ, x, and the support and names that a result of ``mh.simulate`` brings with it."""
+    if x is not None:
+        return theta, x, None, None
+    if not (hasattr(theta, "theta") and hasattr(theta, "x")):
+        raise TypeError(
+            f"x is missing: give theta and x, or what mh.simulate returned; got a {type(theta).__name__}."
+        )
+    return theta.theta, theta.x, getattr(theta, "support", None), list(theta.names)
 
 
 def _as_columns(x: Any) -> Any:

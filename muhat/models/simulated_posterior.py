@@ -12,6 +12,7 @@ from muhat._tables import Encoder
 from muhat.embedding import Embedding
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
+from muhat.learning.supports import Support
 
 
 class SimulatedPosterior(Embedding):
@@ -30,7 +31,10 @@ class SimulatedPosterior(Embedding):
             among the simulations themselves, (q,): above one, none was as lonely.
         outside: which columns of each observation lie outside the simulated range, (q, d).
         flagged: which observations are far from anything simulated, (q,).
+        support: of θ, that no point leaves; ``print(posterior.support)`` says whether it was inferred.
     """
+
+    support: Support | None = None  # of files from before it was kept
 
     def __init__(
         self,
@@ -42,10 +46,11 @@ class SimulatedPosterior(Embedding):
         flagged: np.ndarray,
         encoder: Encoder | None = None,
         single: bool = False,
+        support: Support | None = None,
     ) -> None:
         self.parts, self.kernels, self.method = parts, kernels, method
         self.remoteness, self.outside, self.flagged = remoteness, outside, flagged
-        self.encoder, self.single = encoder, single
+        self.encoder, self.single, self.support = encoder, single, support
         self._coefficients = None
 
     @property
@@ -109,6 +114,7 @@ class SimulatedPosterior(Embedding):
             self.flagged[rows],
             self.encoder,
             np.ndim(which) == 0,
+            self.support,
         )
 
     def __repr__(self) -> str:
@@ -131,13 +137,25 @@ class SimulatedPosterior(Embedding):
         """``E f = Σᵢ wᵢ f(θᵢ)`` with the weights as they are; see :meth:`Embedding.expect`."""
         return self._each(lambda mu: mu.expect(f)) if callable(f) else super().expect(f)
 
+    def _inside(self, mu: Embedding) -> Embedding:
+        """The embedding, or where its mean leaves the support, the same with probability weights.
+
+        Weights of published methods may be negative, and need not sum to one.
+        """
+        if self.support is None or self.support.contains(np.asarray(mu.mean()), whole=False):
+            return mu
+        return mu.simplex()
+
     def mean(self) -> Array:
-        """``Σᵢ wᵢ θᵢ``, (p,) or (batch, p)."""
-        return self._each(lambda mu: mu.mean())
+        """``Σᵢ wᵢ θᵢ``, (p,) or (batch, p).
+
+        Where that leaves the support, the weights are projected onto the simplex.
+        """
+        return self._each(lambda mu: self._inside(mu).mean())
 
     def cov(self) -> Array:
-        """(p, p) or (batch, p, p)."""
-        return self._each(lambda mu: mu.cov())
+        """(p, p) or (batch, p, p), with the weights of the mean."""
+        return self._each(lambda mu: self._inside(mu).cov())
 
     def quantile(self, q: Any) -> np.ndarray:
         """Marginal quantiles; see :meth:`Embedding.quantile`."""
@@ -164,15 +182,19 @@ class SimulatedPosterior(Embedding):
             if kernel is not None:
                 with_it = resolve_kernel(kernel, mu.points, self.encoder, "kernel")
                 mu = Embedding(with_it, mu.points, mu.weights, None, self.encoder)
-            return mu.herd(n, candidates, continuous)
+            found = mu.herd(n, candidates, continuous)
+            return self.support.reflect(found) if continuous and self.support is not None else found
 
         return self._each(one)
 
     def density(self, *args: Any, **kwargs: Any) -> Any:
-        """Of one posterior; see :meth:`Embedding.density`."""
+        """Of one posterior, zero outside the support; see :meth:`Embedding.density`."""
         if self.is_batch and not self._shared:
             raise ValueError(
                 f"The {len(self.parts)} posteriors of this batch have points of their own: take one density "
                 "at a time, e.g. posterior[0].density()."
             )
-        return super().density(*args, **kwargs)
+        if self.support is None:
+            return super().density(*args, **kwargs)
+        limits = np.stack([self.support.lower, self.support.upper])
+        return super().density(*args, **{"limits": limits, **kwargs})

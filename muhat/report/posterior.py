@@ -45,6 +45,7 @@ def posterior(
     from muhat.simulation.draws import weighted
 
     found = weighted(given)
+    support = getattr(given, "support", None)
     p = found.points.shape[1]
     shown = min(p, DRAWN)
     names = [_plain(name) for name in names or [f"theta{j + 1}" for j in range(p)]]
@@ -53,8 +54,9 @@ def posterior(
     ends = given.quantile([(1 - level) / 2, (1 + level) / 2])
     figure, axes = new_figure(shown, shown, height=3.2 if shown == 1 else 0.4 + 1.9 * shown, sharex="col")
     for j in range(shown):
-        span = _range(found.points[:, j], found.weights, None if rows is None else rows[:, j])
-        _marginal(axes[j, j], found.points[:, j], found.weights, rows, j, span, ends[:, j], level)
+        bounds = (-np.inf, np.inf) if support is None else (support.lower[j], support.upper[j])
+        span = _range(found.points[:, j], found.weights, None if rows is None else rows[:, j], bounds)
+        _marginal(axes[j, j], found.points[:, j], found.weights, rows, j, span, ends[:, j], level, bounds)
         for i in range(shown):
             ax = axes[i, j]
             if i < j:
@@ -77,8 +79,13 @@ def posterior(
     return figure
 
 
-def marginal_density(values: np.ndarray, weights: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """A weighted Gaussian density of one parameter on a grid (m,).
+def marginal_density(
+    values: np.ndarray,
+    weights: np.ndarray,
+    grid: np.ndarray,
+    bounds: tuple[float, float] = (-np.inf, np.inf),
+) -> np.ndarray:
+    """A weighted Gaussian density of one parameter on a grid (m,), mirrored at its bounds and zero beyond.
 
     Its width is a multiple of Scott's, at most one, by the leave-one-out likelihood: of several modes the
     standard deviation says nothing.
@@ -89,8 +96,10 @@ def marginal_density(values: np.ndarray, weights: np.ndarray, grid: np.ndarray) 
     spread = float(np.sqrt(weights @ (values - mean) ** 2))
     scott = max(spread * (1 / (weights**2).sum()) ** -0.2, 1e-9 * (1 + abs(mean)))
     width = scott * max(MULTIPLES, key=lambda multiple: _left_out(values, weights, multiple * scott))
-    z = (grid[:, None] - values) / width
-    return np.exp(-0.5 * z**2) @ weights / (np.sqrt(2 * np.pi) * width)
+    images = [values, *(2 * end - values for end in bounds if np.isfinite(end))]
+    out = sum(np.exp(-0.5 * ((grid[:, None] - image) / width) ** 2) @ weights for image in images)
+    inside = (grid >= bounds[0]) & (grid <= bounds[1])
+    return np.where(inside, out / (np.sqrt(2 * np.pi) * width), 0.0)
 
 
 def _left_out(values: np.ndarray, weights: np.ndarray, width: float) -> float:
@@ -104,7 +113,9 @@ def _left_out(values: np.ndarray, weights: np.ndarray, width: float) -> float:
     )
 
 
-def _range(values: np.ndarray, weights: np.ndarray, prior: np.ndarray | None) -> tuple[float, float]:
+def _range(
+    values: np.ndarray, weights: np.ndarray, prior: np.ndarray | None, bounds: tuple[float, float]
+) -> tuple[float, float]:
     """What is shown of a parameter: its posterior with a margin, and of a prior not much wider all."""
     order = np.argsort(values)
     places = np.searchsorted(np.cumsum(weights[order]), [0.002, 0.998]).clip(0, len(values) - 1)
@@ -115,7 +126,8 @@ def _range(values: np.ndarray, weights: np.ndarray, prior: np.ndarray | None) ->
         low, high = max(low, prior.min() - 0.02 * pad), min(high, prior.max() + 0.02 * pad)
         if low >= high:
             low, high = float(values.min()) - pad, float(values.max()) + pad
-    return float(low), float(high)
+    # Nothing is beyond the bounds; a sliver shows where they are.
+    return float(max(low, bounds[0] - 0.02 * pad)), float(min(high, bounds[1] + 0.02 * pad))
 
 
 def _marginal(
@@ -127,12 +139,13 @@ def _marginal(
     span: tuple[float, float],
     ends: np.ndarray,
     level: float,
+    bounds: tuple[float, float],
 ) -> None:
     grid = np.linspace(*span, GRID)
     if prior is not None:
-        before = marginal_density(prior[:, j], np.full(len(prior), 1 / len(prior)), grid)
+        before = marginal_density(prior[:, j], np.full(len(prior), 1 / len(prior)), grid, bounds)
         ax.fill_between(grid, before, color=FILL, alpha=0.6, linewidth=0, label="prior")
-    curve = marginal_density(values, weights, grid)
+    curve = marginal_density(values, weights, grid, bounds)
     inside = (grid >= ends[0]) & (grid <= ends[1])
     ax.fill_between(
         grid, curve, where=inside, color=BLUE, alpha=0.25, linewidth=0, label=f"{level:.3g} interval"

@@ -1,5 +1,6 @@
 """Simulated, and whether the posteriors learned from them are calibrated."""
 
+from muhat.learning.supports import Support
 from muhat.simulation.arviz import to_arviz
 from muhat.simulation.calibration import Calibration, check_calibration
 from muhat.simulation.checkpoint import CheckpointMismatch
@@ -13,6 +14,7 @@ __all__ = [
     "Simulated",
     "SimulationError",
     "SimulationInterrupted",
+    "Support",
     "check_calibration",
     "simulate",
     "to_arviz",

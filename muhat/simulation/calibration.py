@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from muhat._validation import as_generator, as_rows, check_count, check_levels, check_same_rows
+from muhat.learning.prior_supports import support_of
+from muhat.learning.supports import Support, infer_support
 from muhat.simulation.draws import Weighted, posteriors
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ class Calibration:
         negative: mean share of negative weight, which was projected away.
         without: how many more simulations had no posterior: their x is unlike any that the model knows.
         unlike: how many had one by extrapolation, as the model says itself.
+        outside: mean share of draws outside the support.
+        support: of the parameters.
     """
 
     pit: np.ndarray = field(repr=False)
@@ -43,6 +47,8 @@ class Calibration:
     negative: float
     without: int = 0
     unlike: int = 0
+    outside: float = 0.0
+    support: Support | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.pit)
@@ -136,6 +142,7 @@ class Calibration:
         )
         kept += f" {self.without} more had no posterior: their x is unlike any known." * bool(self.without)
         kept += f" {self.unlike} of them lie far from anything that was simulated." * bool(self.unlike)
+        kept += self._outside_words
         if self.pvalue > LEVEL:
             return f"Nothing speaks against the calibration of these posteriors ({p}).{kept}"
         found = "; ".join(
@@ -144,6 +151,15 @@ class Calibration:
         if not found:
             found = f"the {LEVELS[2]:.0%} region holds the truth in {self.region_coverage(LEVELS[2])[0]:.0%}"
         return f"These posteriors are not calibrated ({p}). {found}.{kept}"
+
+    @property
+    def _outside_words(self) -> str:
+        """What is said of draws outside the support; nothing if there are none and none was stated."""
+        if self.outside > 0 and self.support is not None:
+            share = f"{self.outside:.0%}" if self.outside >= 0.01 else f"{self.outside:.1g}"
+            return f" A share of {share} of the draws lies outside the support: {self.support.words}."
+        stated = self.support is not None and not self.support.inferred.all()
+        return " No draw lies outside the support." if stated else ""
 
     def _fault(self, j: int) -> str:
         """What is wrong with a parameter: its place, its width, or its shape."""
@@ -172,7 +188,13 @@ class Calibration:
 
 
 def check_calibration(
-    model: Any, theta: Any, x: Any, n: int = 500, names: Any = None, random_state: Any = 0
+    model: Any,
+    theta: Any,
+    x: Any,
+    n: int = 500,
+    names: Any = None,
+    random_state: Any = 0,
+    support: Any = None,
 ) -> Calibration:
     """Simulation-based calibration [TBV18] and expected coverage [HDR22] of a fitted model.
 
@@ -188,6 +210,8 @@ def check_calibration(
         n: draws of each posterior, if the model gives draws.
         names: of the parameters.
         random_state: seed of the randomisation.
+        support: where parameters can be, to count draws that lie elsewhere: ``mh.Support``, a prior of
+            distributions, or bounds. None for that of the model; if it has none, what ``theta`` shows.
 
     Weighted points count by their weights, as if θ were one more point of average weight: its place is
     uniform between both of its neighbours. Negative weights are projected onto the simplex, as for
@@ -204,7 +228,8 @@ def check_calibration(
     if len(names) != p:
         raise ValueError(f"names has {len(names)} entries but theta has {p} columns: give one a parameter.")
     rng = as_generator(random_state)
-    places: list[tuple[np.ndarray, float, float, float]] = []
+    within = _support(model, truths, names, support)
+    places: list[tuple[np.ndarray, float, float, float, float]] = []
     unlike = 0
     for i, (posterior, far) in enumerate(posteriors(model, rows, check_count(n, "n", 10))):
         unlike += far and posterior is not None
@@ -216,15 +241,36 @@ def check_calibration(
                 "give the parameters that the model was fitted on."
             )
         below, level = probability_below(posterior, truths[i], rng), region_level(posterior, truths[i], rng)
-        places.append((below, level, posterior.size, posterior.negative))
+        outside = float(posterior.weights @ ~within.contains(posterior.points))
+        places.append((below, level, posterior.size, posterior.negative, outside))
     if len(places) < LEAST:
         raise ValueError(
             f"Only {len(places)} of the {len(rows)} x have a posterior: the others are unlike any that the "
             "model was fitted on. Fit on simulations from the prior that theta comes from."
         )
-    pit, region, sizes, negative = (np.array(part) for part in zip(*places, strict=True))
+    pit, region, sizes, negative, away = (np.array(part) for part in zip(*places, strict=True))
     names, lost = [str(name) for name in names], len(rows) - len(places)
-    return Calibration(pit, region, names, float(np.median(sizes)), float(negative.mean()), lost, unlike)
+    return Calibration(
+        pit,
+        region,
+        names,
+        float(np.median(sizes)),
+        float(negative.mean()),
+        lost,
+        unlike,
+        float(away.mean()),
+        within,
+    )
+
+
+def _support(model: Any, truths: np.ndarray, names: list[Any], given: Any) -> Support:
+    """The support that is given, that of the model, or what true parameters show for certain."""
+    if given is not None:
+        return support_of(given, truths, names)
+    own = getattr(model, "support_", None)
+    if isinstance(own, Support) and len(own) == truths.shape[1]:
+        return own
+    return infer_support(truths, names, hard=True)
 
 
 def _column(rows: Any) -> Any:

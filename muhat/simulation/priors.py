@@ -10,6 +10,7 @@ import numpy as np
 
 from muhat._tables import is_frame
 from muhat._validation import as_rows
+from muhat.learning.prior_supports import is_distribution
 
 _REMEDY = (
     "give samples (m, p), a function prior(rng) of one θ or prior(n, rng) of n, a frozen distribution of "
@@ -43,10 +44,10 @@ def draw_prior(prior: Any, n: int | None, rng: np.random.Generator) -> tuple[np.
         raise ValueError("n is needed: how many simulations to run; only samples say so themselves.")
     elif isinstance(prior, (Mapping, list, tuple)):
         parts = list(prior.values()) if isinstance(prior, Mapping) else list(prior)
-        if not parts or not all(map(_is_distribution, parts)):
+        if not parts or not all(map(is_distribution, parts)):
             return draw_prior(np.asarray(_numbers(prior)), n, rng)
         theta = np.column_stack([_rows(_draw(part, n, rng), n) for part in parts])
-    elif _is_distribution(prior):
+    elif is_distribution(prior):
         theta = _rows(_draw(prior, n, rng), n)
     elif callable(prior):
         many = takes_two(prior)
@@ -78,10 +79,6 @@ def _numbers(prior: Any) -> Any:
         raise TypeError(
             f"prior is a {type(prior).__name__} of neither numbers nor distributions: {_REMEDY}."
         ) from None
-
-
-def _is_distribution(prior: Any) -> bool:
-    return hasattr(prior, "rvs") or (hasattr(prior, "sample") and hasattr(prior, "logpdf"))
 
 
 def _draw(distribution: Any, n: int, rng: np.random.Generator) -> Any:

@@ -14,6 +14,8 @@ from numpy.random import SeedSequence
 
 from muhat._progress import progress_bar
 from muhat._validation import as_generator, check_choice, check_count
+from muhat.learning.prior_supports import states_support, support_of
+from muhat.learning.supports import Support
 from muhat.simulation.checkpoint import Checkpoint, Outcome
 from muhat.simulation.priors import draw_prior, takes_two
 from muhat.simulation.simulated import Failure, Simulated
@@ -57,6 +59,7 @@ def simulate(
     vectorized: bool = False,
     batch: int = 100,
     random_state: Any = None,
+    support: Any = None,
 ) -> Simulated:
     """Draw ``n`` parameters from a prior and simulate data at each.
 
@@ -83,9 +86,12 @@ def simulate(
         vectorized: whether ``simulator`` takes rows (b, p) and returns rows (b, d), or (b,).
         batch: how many rows at a time if so; a seed each batch.
         random_state: seed or generator; with None and a checkpoint, the seed of the file.
+        support: where θ can be, if ``prior`` does not say it (samples, a function): ``mh.Support``, or a list
+            or dict with a pair ``(lower, upper)`` for each parameter.
 
     Returns:
-        The simulations, in the order of the draws, with what failed.
+        The simulations, in the order of the draws, with what failed and the support of the prior, which
+        ``LikelihoodFree().fit`` keeps to.
     """
     if not callable(simulator):
         raise TypeError(f"simulator must be a function of θ, got {type(simulator).__name__}.")
@@ -96,6 +102,8 @@ def simulate(
     store = Checkpoint(checkpoint)
     seed = store.seed if random_state is None and store.seed is not None else _entropy(random_state)
     theta, names = draw_prior(prior, n, np.random.default_rng(SeedSequence(seed, spawn_key=(_PRIOR,))))
+    stated = support if support is not None else prior if states_support(prior) else None
+    known = None if stated is None else support_of(stated, theta, names)
     store.begin(
         {
             "simulator": getattr(simulator, "__qualname__", type(simulator).__qualname__),
@@ -120,12 +128,12 @@ def simulate(
                 failed = sum(isinstance(outcome, str) for outcome in store.outcomes.values())
                 move(len(store.outcomes), f"({failed} failed)" if failed else "")
     except KeyboardInterrupt:
-        raise _interrupted(store, theta, names, seed) from None
+        raise _interrupted(store, theta, names, seed, known) from None
     finally:
         store.close()
     if on_error == "raise":
         _raise_failure(store.outcomes, theta)
-    result = _collect(store.outcomes, theta, names, seed)
+    result = _collect(store.outcomes, theta, names, seed, known)
     if result.failures:
         warnings.warn(result.summary, stacklevel=2)
     return result
@@ -223,7 +231,13 @@ def _failures(outcomes: dict[int, Outcome], theta: np.ndarray) -> tuple[Failure,
     return tuple(Failure(i, theta[i], x) for i, x in sorted(outcomes.items()) if isinstance(x, str))
 
 
-def _collect(outcomes: dict[int, Outcome], theta: np.ndarray, names: list[str], seed: list[int]) -> Simulated:
+def _collect(
+    outcomes: dict[int, Outcome],
+    theta: np.ndarray,
+    names: list[str],
+    seed: list[int],
+    support: Support | None,
+) -> Simulated:
     failures = _failures(outcomes, theta)
     done = sorted(i for i, x in outcomes.items() if not isinstance(x, str))
     if not done:
@@ -233,15 +247,22 @@ def _collect(outcomes: dict[int, Outcome], theta: np.ndarray, names: list[str], 
             failures,
         )
     return Simulated(
-        theta[done], np.stack([outcomes[i] for i in done]), failures, np.array(done), len(theta), names, seed
+        theta[done],
+        np.stack([outcomes[i] for i in done]),
+        failures,
+        np.array(done),
+        len(theta),
+        names,
+        seed,
+        support,
     )
 
 
 def _interrupted(
-    store: Checkpoint, theta: np.ndarray, names: list[str], seed: list[int]
+    store: Checkpoint, theta: np.ndarray, names: list[str], seed: list[int], support: Support | None
 ) -> SimulationInterrupted:
     some = any(not isinstance(x, str) for x in store.outcomes.values())
-    partial = _collect(store.outcomes, theta, names, seed) if some else None
+    partial = _collect(store.outcomes, theta, names, seed, support) if some else None
     if store.path is not None:
         advice = f"they are in {str(store.path)!r}, and the same call goes on from there"
     else:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from muhat.learning.supports import Support
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -38,6 +40,7 @@ class Simulated:
         n: how many simulations were asked for.
         names: of the parameters.
         seed: what was drawn from; ``random_state`` if that was a number.
+        support: of the parameters, as far as the prior states it; None for samples and functions.
     """
 
     theta: np.ndarray
@@ -47,6 +50,7 @@ class Simulated:
     n: int
     names: list[str]
     seed: list[int] = field(repr=False)
+    support: Support | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.theta)

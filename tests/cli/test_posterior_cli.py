@@ -71,7 +71,11 @@ def test_json_is_what_the_library_says_and_near_the_exact_posterior(data):
     assert 0.6 < rate["sd"] / exact.std() < 1.6
     assert rate["prior_mean"] == pytest.approx(frame["rate"].mean())
     assert (found["rows"], found["observed"], found["dropped_rows"]) == (150, {"wait": 0.4}, 0)
-    assert found["notes"] == []
+    assert found["notes"] == [
+        "The support was not given and is taken from the simulations: rate positive. If that is wrong, give "
+        "--bounds."
+    ]
+    assert (found["support"], found["support_inferred"]) == ("rate positive", True)
     assert "Given the observation, rate is" in found["summary"]
     assert record(data, *RATE, "--seed", 3, "--level", 0.8) == found
 
@@ -161,3 +165,35 @@ def test_data_are_not_written_over(data, tmp_path):
     result = invoke(data, *RATE, "--prior", tmp_path / "prior.csv")
     assert "has no column 'rate'" in result.stderr
     assert data.read_bytes() == before
+
+
+@pytest.fixture
+def outbreak(tmp_path):
+    """Reported cases of 100, with a Beta(8, 2) reporting rate that the file does not mention."""
+    rng = np.random.default_rng(0)
+    rho = rng.beta(8, 2, 300)
+    pl.DataFrame({"rho": rho, "cases": rng.poisson(100 * rho)}).write_csv(tmp_path / "outbreak.csv")
+    return tmp_path / "outbreak.csv"
+
+
+@pytest.mark.parametrize("bounds", [(), ("--bounds", "rho=0..1")])
+def test_numbers_stay_in_the_support(outbreak, tmp_path, bounds):
+    draws = tmp_path / "draws.csv"
+    asked = ("--theta", "rho", "--x", "cases", "--observed", "cases=115", "--draws", draws, *bounds)
+    found = record(outbreak, *asked)
+    (rho,) = found["parameters"]
+    numbers = [rho["mean"], *rho["interval"], *rho["quantiles"].values(), *pl.read_csv(draws)["rho"]]
+    assert max(numbers) < 1
+    assert found["support"] == "rho within 0 to 1"
+    said = [note for note in found["notes"] if "The support was not given" in note]
+    assert len(said) == (not bounds)
+
+
+def test_bad_bounds_are_refused(data):
+    for text in ("rate", "rate=1", "other=0..1", "rate=a..b"):
+        result = invoke(data, *RATE, "--bounds", text)
+        assert result.exit_code == 2, result.output
+        assert "--bounds has" in " ".join(result.output.split())
+    beyond = invoke(data, *RATE, "--bounds", "rate=0..0.5")
+    assert beyond.exit_code == 2
+    assert "must be within 0 to 0.5" in " ".join(beyond.output.split())

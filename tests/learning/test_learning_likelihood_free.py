@@ -5,40 +5,40 @@ import pytest
 from scipy import stats
 
 import muhat as mh
+from muhat.learning.coordinates import BOX, LINE, POSITIVE, data_coordinates, find_coordinates
 from muhat.learning.likelihood_free import choose_method, held_out_scores, make_folds
 from muhat.learning.moved import MovedChoice, choose_ridge, fit_moved, fit_ridge, near_weights
 from muhat.learning.simulations import Options, Simulations, smoothed_prior, weighted_log_kde
 from muhat.learning.smoothed_prior import About, Draws, Effort, Mixture, SmoothedPrior, systematic
-from muhat.learning.supports import BOX, LINE, POSITIVE, find_support
 
 
 def test_supports_are_recognised():
     rng = np.random.default_rng(0)
     Z = np.stack([rng.normal(size=500), rng.gamma(2, 2, 500), rng.uniform(-1, 3, 500)], axis=1)
-    support = find_support(Z)
+    support = find_coordinates(Z)
     assert support.kinds == (LINE, POSITIVE, BOX)
     assert support.lower[2] < Z[:, 2].min()
     assert support.upper[2] > Z[:, 2].max()
     np.testing.assert_allclose(support.from_line(support.to_line(Z)), Z, rtol=1e-10)
     assert support.without_boxes().kinds == (LINE, POSITIVE, LINE)
-    assert find_support(Z, boxes=False).kinds[2] == LINE
+    assert data_coordinates(Z).kinds[2] == LINE
 
 
 def test_bells_and_boxes_are_told_apart():
     rng = np.random.default_rng(0)
-    bells = [find_support(rng.normal(size=(100, 1))).kinds[0] for _ in range(100)]
-    boxes = [find_support(rng.random((100, 1))).kinds[0] for _ in range(100)]
+    bells = [find_coordinates(rng.normal(size=(100, 1))).kinds[0] for _ in range(100)]
+    boxes = [find_coordinates(rng.random((100, 1))).kinds[0] for _ in range(100)]
     assert bells.count(BOX) <= 5
     assert boxes.count(BOX) >= 90
 
 
 def test_what_lies_outside_goes_to_the_edge():
-    support = find_support(np.random.default_rng(0).gamma(2, 2, (100, 1)))
+    support = find_coordinates(np.random.default_rng(0).gamma(2, 2, (100, 1)))
     assert np.isfinite(support.to_line(np.array([[-3.0]]))).all()
 
 
 def test_log_stretch_is_the_jacobian():
-    support = find_support(np.random.default_rng(0).uniform(-1, 3, (200, 1)))
+    support = find_coordinates(np.random.default_rng(0).uniform(-1, 3, (200, 1)))
     t = np.array([[-2.0], [0.3], [4.0]])
     numeric = (support.from_line(t + 1e-6) - support.from_line(t - 1e-6))[:, 0] / 2e-6
     np.testing.assert_allclose(support.log_stretch(t), np.log(numeric), rtol=1e-5)
@@ -124,7 +124,7 @@ def test_near_weights():
 def test_smoothed_prior_posterior_is_bayes_rule():
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(1000, 1))
-    prior = SmoothedPrior.of(theta, np.full(1000, 1e-3), find_support(theta), rng)
+    prior = SmoothedPrior.of(theta, np.full(1000, 1e-3), find_coordinates(theta).ends, rng)
     x = np.linspace(-4, 4, 2001)[:, None]
     assert prior.density(x).sum() * 0.004 == pytest.approx(1, abs=1e-3)
 
@@ -141,7 +141,7 @@ def test_smoothed_prior_posterior_is_bayes_rule():
 def test_evidence_is_found_where_hardly_a_draw_is():
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(1000, 1))
-    prior = SmoothedPrior.of(theta, np.full(1000, 1e-3), find_support(theta), rng)
+    prior = SmoothedPrior.of(theta, np.full(1000, 1e-3), find_coordinates(theta).ends, rng)
     start, effort = prior.draw(300, rng), Effort(300, 300, 20.0, 5, 1000)
 
     def log_likelihood(T):
@@ -160,7 +160,7 @@ RIDGE = stats.multivariate_normal([0.5, -0.3, 0.2, 0.1], 0.05**2 * (0.1 * np.eye
 def four_columns():
     rng = np.random.default_rng(0)
     theta = rng.normal(size=(1000, 4))
-    return SmoothedPrior.of(theta, np.full(1000, 1e-3), find_support(theta), rng)
+    return SmoothedPrior.of(theta, np.full(1000, 1e-3), find_coordinates(theta).ends, rng)
 
 
 @pytest.mark.parametrize("freedom", [np.inf, 30])
@@ -212,16 +212,15 @@ def test_the_smoothing_of_a_prior_is_chosen():
     rng = np.random.default_rng(0)
     even = np.full(500, 1 / 500)
     box = rng.random((500, 2))
-    uniform = SmoothedPrior.of(box, even, find_support(box), rng)
+    uniform = SmoothedPrior.of(box, even, find_coordinates(box).ends, rng)
     assert np.isinf(uniform.width).all()
-    ends = uniform.support
-    np.testing.assert_allclose(uniform.density(box), 1 / np.prod(ends.upper - ends.lower))
+    np.testing.assert_allclose(uniform.density(box), 1 / np.prod(np.ptp(uniform.ends, axis=0)))
     assert uniform.density(np.array([[0.5, 1.5]])) == 0
     bell = rng.normal(size=(500, 2))
-    one = SmoothedPrior.of(bell, even, find_support(bell), rng)
+    one = SmoothedPrior.of(bell, even, find_coordinates(bell).ends, rng)
     np.testing.assert_allclose(one.width, bell.std(axis=0))
     two = np.concatenate([rng.normal(-3, 0.3, (250, 1)), rng.normal(3, 0.3, (250, 1))])
-    narrow = SmoothedPrior.of(two, even, find_support(two), rng)
+    narrow = SmoothedPrior.of(two, even, find_coordinates(two).ends, rng)
     assert narrow.width < 0.5
     assert narrow.density(np.zeros((1, 1))) < 0.01
 
@@ -229,8 +228,8 @@ def test_the_smoothing_of_a_prior_is_chosen():
 def test_smoothed_prior_in_a_box_stays_there():
     rng = np.random.default_rng(0)
     theta = rng.random((400, 2))
-    support = find_support(theta)
-    prior = SmoothedPrior.of(theta, np.full(400, 1 / 400), support, rng)
+    support = find_coordinates(theta)
+    prior = SmoothedPrior.of(theta, np.full(400, 1 / 400), support.ends, rng)
     draws = prior.draw(5000, rng)
     assert (draws >= support.lower).all()
     assert (draws <= support.upper).all()
@@ -243,7 +242,7 @@ def test_smoothed_prior_in_a_box_stays_there():
 def test_a_discrete_prior_keeps_its_points():
     rng = np.random.default_rng(0)
     theta = rng.integers(0, 5, (200, 1)).astype(float)
-    prior = SmoothedPrior.of(theta, np.full(200, 1 / 200), find_support(theta), rng)
+    prior = SmoothedPrior.of(theta, np.full(200, 1 / 200), find_coordinates(theta).ends, rng)
     T, W = prior.posterior(lambda T: -0.5 * (T[:, 0] - 2) ** 2, prior.draw(10, rng), Effort(), rng)
     np.testing.assert_array_equal(T, theta)
     w = np.exp(-0.5 * (theta[:, 0] - 2) ** 2)
