@@ -1,0 +1,207 @@
+"""The linear Kalman filter and smoother, learned by least squares: the baseline of every other filter.
+
+``z' = A z + a + N(0, Q)`` and ``x = H z + h + N(0, R)``. The four maps are regressions of the training sequences,
+so that learning takes milliseconds. Filtering is Kalman's recursion; smoothing is that of Rauch, Tung and
+Striebel [RTS65].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.stats import chi2
+
+from muhat._array import Array
+from muhat.operators.filtering import Conditioned, Steps
+
+# Added to the covariances of the noise, as a share of their mean variance: sensors may copy one another.
+JITTER = 1e-9
+# An observation is passed over if a Gaussian innovation is so long less often than this: 6.5 deviations in three
+# dimensions. The covariance then grows, so that a system that has moved is found again.
+OUTLIER = 1e-8
+# Training points that carry a Gaussian, at least, for each of its moments.
+POINTS_PER_MOMENT = 5
+# A Gaussian among few points is widened by this factor until enough carry it.
+WIDEN = 1.5
+
+
+@dataclass(frozen=True)
+class LinearSystem:
+    """``z' = A z + a + N(0, Q)``, ``x = H z + h + N(0, R)``, and ``z ~ N(mean, cov)`` before the first x.
+
+    Attributes:
+        A, a, Q: (k, k), (k,), (k, k).
+        H, h, R: (d, k), (d,), (d, d).
+        mean, cov: (k,), (k, k).
+    """
+
+    A: Array
+    a: Array
+    Q: Array
+    H: Array
+    h: Array
+    R: Array
+    mean: Array
+    cov: Array
+
+    @classmethod
+    def learn(cls, X: Array, Z: Array, steps: Steps | None = None) -> LinearSystem:
+        """By least squares from observations X (n, d) and states Z (n, k).
+
+        Args:
+            X, Z: training sequences, one after the other.
+            steps: which rows follow which; None for one sequence.
+        """
+        steps = steps or Steps.of([len(Z)])
+        transition = _regress(Z[steps.before], Z[steps.after])
+        return cls(*transition, *_regress(Z, X), Z.mean(axis=0), _covariance(Z - Z.mean(axis=0)))
+
+    def predict(self, m: Array, P: Array) -> tuple[Array, Array]:
+        """Mean and covariance one step ahead."""
+        return self.A @ m + self.a, _symmetric(self.A @ P @ self.A.T) + self.Q
+
+    def condition(self, m: Array, P: Array, x: Array) -> tuple[Array, Array, float]:
+        """Mean and covariance given x, and the squared length of the innovation in its own deviations."""
+        S, gap = self.H @ P @ self.H.T + self.R, x - self.H @ m - self.h
+        factor = cho_factor(_symmetric(S), lower=True)
+        gain = cho_solve(factor, self.H @ P).T
+        # Joseph's form keeps P positive definite.
+        I_GH = np.eye(len(m)) - gain @ self.H
+        P = _symmetric(I_GH @ P @ I_GH.T + gain @ self.R @ gain.T)
+        return m + gain @ gap, P, float(gap @ cho_solve(factor, gap))
+
+    def step_back(
+        self, filtered: tuple[Array, Array], smoothed: tuple[Array, Array]
+    ) -> tuple[Array, Array]:
+        """The smoothed state at t from the filtered one at t and the smoothed one at t + 1 [RTS65]."""
+        (m, P), (ahead, P_ahead) = filtered, self.predict(*filtered)
+        gain = cho_solve(cho_factor(P_ahead, lower=True), self.A @ P).T
+        return m + gain @ (smoothed[0] - ahead), _symmetric(P + gain @ (smoothed[1] - P_ahead) @ gain.T)
+
+    def filter(self, X: Array) -> tuple[Array, Array]:
+        """Means (T, k) and covariances (T, k, k) given the observations so far; a row with NaN is a gap."""
+        m, P, means, covs = self.mean, self.cov, [], []
+        for t, x in enumerate(X):
+            if t:
+                m, P = self.predict(m, P)
+            if not np.isnan(x).any():
+                m, P, _ = self.condition(m, P, x)
+            means.append(m)
+            covs.append(P)
+        return np.array(means), np.array(covs)
+
+    def smooth(self, X: Array) -> tuple[Array, Array]:
+        """The same given all observations."""
+        states = list(zip(*self.filter(X), strict=True))
+        out = [states[-1]]
+        for filtered in reversed(states[:-1]):
+            out.append(self.step_back(filtered, out[-1]))
+        means, covs = zip(*out[::-1], strict=True)
+        return np.array(means), np.array(covs)
+
+
+@dataclass(frozen=True)
+class GaussianState:
+    """``N(mean, cov)``: (k,), (k, k)."""
+
+    mean: Array
+    cov: Array
+
+
+@dataclass(frozen=True)
+class LinearMachine:
+    """A Kalman filter whose states are told as weights on the training points.
+
+    The same steps as :class:`muhat.operators.filtering.Machine`, and observations in place of ``k(X, x)``.
+
+    Attributes:
+        system: learned.
+        points: z of the training sequences, (n, k).
+        gram_x: of the observations, which says how familiar a new one is.
+    """
+
+    system: LinearSystem
+    points: Array
+    gram_x: Any
+
+    def predict(self, state: GaussianState) -> GaussianState:
+        """One step ahead."""
+        return GaussianState(*self.system.predict(state.mean, state.cov))
+
+    def condition(self, state: GaussianState, x: Array) -> Conditioned:
+        """Given x (d,). Its mass is the share of innovations that are longer: near zero where x contradicts."""
+        m, P, length = self.system.condition(state.mean, state.cov, x)
+        mass = float(chi2.sf(length, len(x)))
+        if mass < OUTLIER:
+            return Conditioned(state, mass, False)  # type: ignore[arg-type]
+        return Conditioned(GaussianState(m, P), mass, True)  # type: ignore[arg-type]
+
+    def smooth_back(self, states: list[GaussianState]) -> list[GaussianState]:
+        """Smoothed states from filtered ones [RTS65]."""
+        out = [states[-1]]
+        for s in reversed(states[:-1]):
+            back = self.system.step_back((s.mean, s.cov), (out[-1].mean, out[-1].cov))
+            out.append(GaussianState(*back))
+        return out[::-1]
+
+    def at(self, weights: Array) -> GaussianState:
+        """The Gaussian with the mean and covariance of these weights (n,)."""
+        w = weights / weights.sum()
+        m = w @ self.points
+        away = self.points - m
+        # Of signed weights a variance may be negative.
+        values, vectors = np.linalg.eigh(_symmetric((w[:, None] * away).T @ away))
+        least = JITTER * np.trace(self.system.cov) / len(m)
+        return GaussianState(m, (vectors * np.maximum(values, least)) @ vectors.T)
+
+    def weights(self, state: GaussianState) -> Array:
+        """Weights (n,) on the training points with the mean and the covariance of the Gaussian.
+
+        They are its density, times the quadratic function of z that corrects the moments. Some are negative
+        where the points do not surround the mean.
+        """
+        k = len(state.mean)
+        root = np.linalg.cholesky(state.cov)
+        u = solve_triangular(root, (self.points - state.mean).T, lower=True).T
+        pairs = np.triu_indices(k)
+        wide, needed = 1.0, POINTS_PER_MOMENT * (1 + k + len(pairs[0]))
+        length = (u**2).sum(axis=1)
+        while True:
+            w = np.exp(-0.5 * (length - length.min()) / wide**2)
+            if w.sum() ** 2 >= min(needed, len(w) / 2) * (w @ w):
+                break
+            wide *= WIDEN
+        v = u / wide
+        moments = np.column_stack([np.ones(len(v)), v, v[:, pairs[0]] * v[:, pairs[1]]])
+        target = np.concatenate([[1.0], np.zeros(k), (pairs[0] == pairs[1]) / wide**2])
+        known = moments.T @ (w[:, None] * moments)
+        return w * (moments @ np.linalg.lstsq(known, target, rcond=None)[0])
+
+
+def fits(n: int, d: int, k: int) -> bool:
+    """Whether n rows are enough for a linear system of k states and d observations."""
+    return n >= POINTS_PER_MOMENT * max(1 + k + k * (k + 1) // 2, d + 1)
+
+
+def _regress(a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """``b ≈ M a + c`` by least squares, and the covariance of the residuals."""
+    centre, target = a.mean(axis=0), b.mean(axis=0)
+    M = np.linalg.lstsq(a - centre, b - target, rcond=None)[0].T
+    return M, target - M @ centre, _covariance(b - target - (a - centre) @ M.T)
+
+
+def _covariance(residuals: Array) -> Array:
+    S = residuals.T @ residuals / len(residuals)
+    variances = np.diag(S)
+    least = JITTER * np.where(variances > 0, variances, variances.mean() or 1.0)
+    return S + np.diag(least)
+
+
+def _symmetric(P: Array) -> Array:
+    return (P + P.T) / 2
+
+
+__all__ = ["GaussianState", "LinearMachine", "LinearSystem", "fits"]
