@@ -45,7 +45,7 @@ from muhat.models.sequences import (
 )
 from muhat.operators.bayes import RULES, Prior
 from muhat.operators.filtering import LEAST_MASS, State, Steps, smooth_back
-from muhat.operators.kalman import LinearMachine, LinearSystem, fits
+from muhat.operators.kalman import LinearMachine, LinearSystem, MixedMachine, MixedState, fits
 from muhat.operators.streamed_filtering import (
     Evidence,
     FilterMoments,
@@ -81,10 +81,10 @@ class KernelBayesFilter(Estimator):
         representation: how Grams are held; a pair is for x and for z, and ``mh.Features`` or ``mh.Neural``
             alone is for x.
         method: ``"kernel"``, ``"linear"`` for the Kalman filter learned by least squares
-            (:class:`muhat.operators.kalman.LinearSystem`), or ``"auto"``. That takes the linear one if its error
-            is smaller on stretches of the training sequences that are tracked from the rows before them, and
-            tries it only where rule, kernels, regularisers and representation are the default, the columns are
-            numbers and the sequences are in memory.
+            (:class:`muhat.operators.kalman.LinearSystem`), ``"both"`` for the even mixture of the two, or
+            ``"auto"`` for what has the smallest error on stretches of the training sequences that are tracked
+            from the rows before them. That is ``"kernel"`` where a rule, kernels, regularisers or a
+            representation are given, for categories, and for sequences that are read in blocks.
         random_state: seed of the representation's and the search's random choices.
 
     What is None is chosen by the error on held-out stretches of the training sequences. With the importance
@@ -93,12 +93,12 @@ class KernelBayesFilter(Estimator):
 
     Attributes:
         choice_: kernels and regularisers in use, with the held-out error and all that was tried; ``method`` says
-            whether the kernel filter or the linear one answers.
+            whether the kernel filter, the linear one or both answer.
         X_, Z_: the training points, one sequence after the other; of those that are read in blocks, stretches
             of them.
         lengths_: of the training sequences.
         state_: weights (n,) of the last state, from which :meth:`update` and :meth:`forecast` go on; None
-            before the first. Of training points that were not kept, moments and features in their place.
+            before the first. Of a mixture those of each filter, (2, n). Of training points that were not kept, moments and features in their place.
         moments_: what was kept of training points that are read in blocks; None elsewhere.
         reg_backward_: λ of the smoother's way back; None until it is chosen in the first :meth:`smooth`.
             Infinite where held-out stretches say that smoothing does not help; 0 of the linear smoother.
@@ -152,7 +152,7 @@ class KernelBayesFilter(Estimator):
         """
         check_rule(self)
         check_choice(missing, "missing", ("raise", "split"))
-        check_choice(self.method, "method", ("auto", "kernel", "linear"))
+        check_choice(self.method, "method", ("auto", "kernel", "linear", "both"))
         if self.reg_transition is not None:
             check_positive(self.reg_transition, "reg_transition", "give λ' > 0, or None", scalar=True)
         with advise(split_at_gaps()):
@@ -189,17 +189,17 @@ class KernelBayesFilter(Estimator):
 
     def _check_linear(self) -> None:
         """Refuse a linear filter of what is not numbers in memory, or of too few rows."""
-        if self.method != "linear":
+        if self.method not in ("linear", "both"):
             return
         if self.streamed_ or self.encoder_x_.categories or self.encoder_z_.categories:
             raise ValueError(
-                'method="linear" needs columns of numbers, in memory: use method="kernel" for categories and for '
+                f'method="{self.method}" needs columns of numbers, in memory: use method="kernel" for categories and for '
                 "rows that are read in blocks."
             )
         n, d, k = len(self.X_), self.X_.shape[1], self.Z_.shape[1]
         if not fits(n, d, k):
             raise ValueError(
-                f'method="linear" needs more than {n} rows for {d} observed and {k} hidden columns: use '
+                f'method="{self.method}" needs more than {n} rows for {d} observed and {k} hidden columns: use '
                 'method="kernel", or fewer columns.'
             )
 
@@ -208,7 +208,14 @@ class KernelBayesFilter(Estimator):
         """The method of the search: both only where nothing was asked for that a linear filter has not."""
         if self.method != "auto":
             return self.method
-        given = (self.kernel_x, self.kernel_z, self.reg, self.reg_prior, self.reg_transition, self.representation)
+        given = (
+            self.kernel_x,
+            self.kernel_z,
+            self.reg,
+            self.reg_prior,
+            self.reg_transition,
+            self.representation,
+        )
         plain = self.rule == "importance" and self.normalize and self.target == "one"
         numbers = not (self.encoder_x_.categories or self.encoder_z_.categories)
         free = plain and all(g is None for g in given) and numbers and not self.streamed_
@@ -309,10 +316,13 @@ class KernelBayesFilter(Estimator):
     def _in_memory(self) -> None:
         represent_x, represent_z = both_representations(self.representation)
         carried = self.kernel_carried_
-        if self.choice_.method == "linear":
+        method = self.choice_.method
+        linear: Any = None
+        if method != "kernel":
             system = LinearSystem.learn(self.X_, self.Z_, Steps.of(self.lengths_))
-            gram_x = represent_x.gram_of(self.kernel_x_, self.X_)
-            self._machine = self._report = LinearMachine(system, self.Z_, gram_x)
+            linear = LinearMachine(system, self.Z_, represent_x.gram_of(self.kernel_x_, self.X_))
+        if method == "linear":
+            self._machine = self._report = linear
             return
         grams = (
             represent_x.gram_of(self.kernel_x_, self.X_),
@@ -321,7 +331,11 @@ class KernelBayesFilter(Estimator):
         )
         task = self._task(self.choice_.kernel_x, self.choice_.kernel_z, False, False)
         # Which carries the state forward, and which reports it.
-        self._machine, self._report = machines(task, self.choice_, Steps.of(self.lengths_), grams)
+        carry, report = machines(task, self.choice_, Steps.of(self.lengths_), grams)
+        if method == "both":
+            mixed = MixedMachine(report, linear)
+            carry, report = mixed if carry is report else MixedMachine(carry, linear), mixed
+        self._machine, self._report = carry, report
 
     # -- filtering -----------------------------------------------------------------------------
 
@@ -417,15 +431,21 @@ class KernelBayesFilter(Estimator):
         return self._filtered(self._smoothed(states, reported), mass, near, observed)
 
     def _smoothed(self, carried: list[Any], reported: list[Any]) -> list[Any]:
-        if isinstance(self._machine, LinearMachine):
-            return self._machine.smooth_back(reported)
+        machine = self._machine
+        if isinstance(machine, LinearMachine):
+            return machine.smooth_back(reported)
+        kernel = machine.kernel if isinstance(machine, MixedMachine) else machine
         if self._backward is None or self._backward.reg != self.reg_backward_:
-            self._backward = self._machine.backward(self.reg_backward_)
-        return smooth_back(self._machine, self._backward, carried, reported)
+            self._backward = kernel.backward(self.reg_backward_)
+        if isinstance(machine, MixedMachine):
+            return machine.smooth_back(self._backward, carried, reported)
+        return smooth_back(kernel, self._backward, carried, reported)
 
     def _keep(self, state: State) -> None:
         """Remember the last state, also in copies and files."""
-        self._state, self.state_ = state, self._machine.weights(state)
+        machine = self._machine
+        self._state = state
+        self.state_ = machine.both(state) if isinstance(machine, MixedMachine) else machine.weights(state)
 
     def _track(
         self, rows: Array, state: State, restarts: Sequence[int]
@@ -436,7 +456,7 @@ class KernelBayesFilter(Estimator):
         if not all(0 <= r < T for r in again):
             raise ValueError(f"restarts must be rows of X, from 0 to {T - 1}, got {list(restarts)}.")
         carry, report = self._machine, self._report
-        linear = isinstance(report, LinearMachine)
+        kernel = self.choice_.method == "kernel"
         missing = np.isnan(rows).any(axis=1)
         carried: list[State] = []
         reported: list[State] = []
@@ -454,10 +474,11 @@ class KernelBayesFilter(Estimator):
                 state = first if t in again else carry.predict(state)
             answer = state
             if not missing[t]:
-                seen = rows[t] if linear else column(told, t % BLOCK)
-                step = report.condition(state, seen)
+                here = [column(cross, t % BLOCK) for cross in (told, moved)]
+                seen = here if kernel else [(cross, rows[t]) for cross in here]
+                step = report.condition(state, seen[0])
                 answer, mass[t], observed[t] = step.state, step.mass, step.met
-                state = answer if carry is report else carry.condition(state, column(moved, t % BLOCK)).state
+                state = answer if carry is report else carry.condition(state, seen[1]).state
             carried.append(state)
             reported.append(answer)
         return carried, reported, mass, near, observed
@@ -471,11 +492,18 @@ class KernelBayesFilter(Estimator):
         points, weights = prior_points(self, initial, "initial")
         if np.array_equal(points, self.Z_):  # whichever array holds them
             return self._machine.at(weights)
-        if isinstance(self._machine, LinearMachine):
-            return LinearMachine(self._machine.system, points, None).at(weights)
+        machine = self._machine
+        mixed = isinstance(machine, MixedMachine)
+        linear = machine.linear if mixed else machine
+        if isinstance(linear, LinearMachine):
+            gaussian = LinearMachine(linear.system, points, None).at(weights)
+            if not mixed:
+                return gaussian
+        kernel = machine.kernel if mixed else machine
         # The nearest embedding on the training points: (G + nηI)⁻¹ μ(Z).
-        prior = Prior.of(self._machine.gram_z, points, weights)
-        return self._machine.at(self._machine.pairs.ratio(prior) / n)
+        prior = Prior.of(kernel.gram_z, points, weights)
+        state = kernel.at(kernel.pairs.ratio(prior) / n)
+        return MixedState(state, gaussian) if mixed else state
 
     def _start(self, initial: Any) -> StreamedState:
         """The same where training points are read in blocks."""

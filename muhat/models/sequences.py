@@ -31,7 +31,7 @@ def split_at_gaps(pieces: str = "fit([X1, X2, …], [Z1, Z2, …])") -> str:
     """The remedy where training sequences have gaps."""
     return (
         "Do not drop these rows: those before and after would be taken for consecutive steps. Split the "
-        f"sequence there with fit(X, Z, missing=\"split\"), or pass lists of the pieces, {pieces}, or impute."
+        f'sequence there with fit(X, Z, missing="split"), or pass lists of the pieces, {pieces}, or impute.'
     )
 
 

@@ -15,7 +15,7 @@ from scipy.linalg import cho_factor, cho_solve, solve_triangular
 from scipy.stats import chi2
 
 from muhat._array import Array
-from muhat.operators.filtering import Conditioned, Steps
+from muhat.operators.filtering import LEAST_MASS, Conditioned, Machine, State, Steps, smooth_back
 
 # Added to the covariances of the noise, as a share of their mean variance: sensors may copy one another.
 JITTER = 1e-9
@@ -73,9 +73,7 @@ class LinearSystem:
         P = _symmetric(I_GH @ P @ I_GH.T + gain @ self.R @ gain.T)
         return m + gain @ gap, P, float(gap @ cho_solve(factor, gap))
 
-    def step_back(
-        self, filtered: tuple[Array, Array], smoothed: tuple[Array, Array]
-    ) -> tuple[Array, Array]:
+    def step_back(self, filtered: tuple[Array, Array], smoothed: tuple[Array, Array]) -> tuple[Array, Array]:
         """The smoothed state at t from the filtered one at t and the smoothed one at t + 1 [RTS65]."""
         (m, P), (ahead, P_ahead) = filtered, self.predict(*filtered)
         gain = cho_solve(cho_factor(P_ahead, lower=True), self.A @ P).T
@@ -115,7 +113,7 @@ class GaussianState:
 class LinearMachine:
     """A Kalman filter whose states are told as weights on the training points.
 
-    The same steps as :class:`muhat.operators.filtering.Machine`, and observations in place of ``k(X, x)``.
+    The same steps as :class:`muhat.operators.filtering.Machine`; what is seen is ``k(X, x)`` and x (d,) itself.
 
     Attributes:
         system: learned.
@@ -131,8 +129,9 @@ class LinearMachine:
         """One step ahead."""
         return GaussianState(*self.system.predict(state.mean, state.cov))
 
-    def condition(self, state: GaussianState, x: Array) -> Conditioned:
-        """Given x (d,). Its mass is the share of innovations that are longer: near zero where x contradicts."""
+    def condition(self, state: GaussianState, seen: tuple[Any, Array]) -> Conditioned:
+        """Given x. Its mass is the share of innovations that are longer: near zero where x contradicts."""
+        x = seen[1]
         m, P, length = self.system.condition(state.mean, state.cov, x)
         mass = float(chi2.sf(length, len(x)))
         if mass < OUTLIER:
@@ -181,6 +180,67 @@ class LinearMachine:
         return w * (moments @ np.linalg.lstsq(known, target, rcond=None)[0])
 
 
+@dataclass(frozen=True)
+class MixedState:
+    """A state of each of two filters."""
+
+    kernel: State
+    linear: GaussianState
+
+
+@dataclass(frozen=True)
+class MixedMachine:
+    """Kernel and linear filter side by side: states are even mixtures of theirs.
+
+    Where each is wrong in its own way, as a kernel filter beyond its training states and a linear one at a curve,
+    the mean of the mixture has the smaller error.
+
+    Attributes:
+        kernel, linear: the two.
+    """
+
+    kernel: Machine
+    linear: LinearMachine
+
+    @property
+    def gram_x(self) -> Any:
+        return self.kernel.gram_x
+
+    def predict(self, state: MixedState) -> MixedState:
+        """One step ahead."""
+        return MixedState(self.kernel.predict(state.kernel), self.linear.predict(state.linear))
+
+    def condition(self, state: MixedState, seen: tuple[Any, Array]) -> Conditioned:
+        """Given x, with the mass that the kernel filter finds."""
+        one = self.kernel.condition(state.kernel, seen[0])
+        two: Any = self.linear.condition(state.linear, seen)
+        both: Any = MixedState(one.state, two.state)
+        return Conditioned(both, one.mass, one.met or two.met)
+
+    def smooth_back(
+        self, backward: Machine, carried: list[MixedState], reported: list[MixedState]
+    ) -> list[MixedState]:
+        """Smoothed states from filtered ones."""
+        kernel = smooth_back(self.kernel, backward, [s.kernel for s in carried], [s.kernel for s in reported])
+        linear = self.linear.smooth_back([s.linear for s in reported])
+        return [MixedState(a, b) for a, b in zip(kernel, linear, strict=True)]
+
+    def at(self, weights: Array) -> MixedState:
+        """The state with weights (2, n) of each filter, or (n,) of both."""
+        each = np.broadcast_to(weights, (2, weights.shape[-1]))
+        return MixedState(self.kernel.at(each[0]), self.linear.at(each[1]))
+
+    def both(self, state: MixedState) -> Array:
+        """Weights of each, (2, n), with sums of one."""
+        kernel = self.kernel.weights(state.kernel)
+        total = float(kernel.sum())
+        return np.stack([kernel / (total if total > LEAST_MASS else 1.0), self.linear.weights(state.linear)])
+
+    def weights(self, state: MixedState) -> Array:
+        """The weights (n,) of the mixture."""
+        return self.both(state).mean(axis=0)
+
+
 def fits(n: int, d: int, k: int) -> bool:
     """Whether n rows are enough for a linear system of k states and d observations."""
     return n >= POINTS_PER_MOMENT * max(1 + k + k * (k + 1) // 2, d + 1)
@@ -204,4 +264,4 @@ def _symmetric(P: Array) -> Array:
     return (P + P.T) / 2
 
 
-__all__ = ["GaussianState", "LinearMachine", "LinearSystem", "fits"]
+__all__ = ["GaussianState", "LinearMachine", "LinearSystem", "MixedMachine", "MixedState", "fits"]
