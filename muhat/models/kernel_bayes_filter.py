@@ -57,8 +57,8 @@ from muhat.operators.streamed_filtering import (
 # Observations whose k(X, x) are made at a time.
 BLOCK = 256
 NO_HELP = (
-    "On held-out stretches of the training sequences the smoother was no better than the filter: smooth gives the "
-    "filter's answer. Set reg_backward_ (0.1, say) to smooth all the same."
+    "On held-out stretches of the training sequences the smoother was no better than the filter: smooth "
+    "gives the filter's answer. Set reg_backward_ (0.1, say) to smooth all the same."
 )
 
 
@@ -92,13 +92,14 @@ class KernelBayesFilter(Estimator):
     that is reported, and a sharper one for that which is carried to the next step, whose shape counts.
 
     Attributes:
-        choice_: kernels and regularisers in use, with the held-out error and all that was tried; ``method`` says
-            whether the kernel filter, the linear one or both answer.
+        choice_: kernels and regularisers in use, with the held-out error and all that was tried; its
+            ``method`` says whether the kernel filter, the linear one or both answer.
         X_, Z_: the training points, one sequence after the other; of those that are read in blocks, stretches
             of them.
         lengths_: of the training sequences.
         state_: weights (n,) of the last state, from which :meth:`update` and :meth:`forecast` go on; None
-            before the first. Of a mixture those of each filter, (2, n). Of training points that were not kept, moments and features in their place.
+            before the first. Of a mixture those of each filter, (2, n). Of training points that were not
+            kept, moments and features in their place.
         moments_: what was kept of training points that are read in blocks; None elsewhere.
         reg_backward_: λ of the smoother's way back; None until it is chosen in the first :meth:`smooth`.
             Infinite where held-out stretches say that smoothing does not help; 0 of the linear smoother.
@@ -141,7 +142,7 @@ class KernelBayesFilter(Estimator):
         Args:
             X, Z: observations and states.
             missing: what a row with NaN or inf in X or Z means: ``"raise"`` an error, or ``"split"`` the
-                sequence there, so that no step is learned across the gap. Pieces of a single row are left out.
+                sequence there, so that no step is learned across the gap. Single rows are left out.
 
         What is chosen is chosen from 20 000 steps at most, in stretches of 400. Sequences that outgrow memory
         (see :func:`muhat.open_rows`) are read twice: for these stretches, and for moments in features. A step
@@ -193,14 +194,14 @@ class KernelBayesFilter(Estimator):
             return
         if self.streamed_ or self.encoder_x_.categories or self.encoder_z_.categories:
             raise ValueError(
-                f'method="{self.method}" needs columns of numbers, in memory: use method="kernel" for categories and for '
-                "rows that are read in blocks."
+                f'method="{self.method}" needs columns of numbers, in memory: use method="kernel" for '
+                "categories and for rows that are read in blocks."
             )
         n, d, k = len(self.X_), self.X_.shape[1], self.Z_.shape[1]
         if not fits(n, d, k):
             raise ValueError(
-                f'method="{self.method}" needs more than {n} rows for {d} observed and {k} hidden columns: use '
-                'method="kernel", or fewer columns.'
+                f'method="{self.method}" needs more than {n} rows for {d} observed and {k} hidden columns: '
+                'use method="kernel", or fewer columns.'
             )
 
     @property
@@ -208,18 +209,11 @@ class KernelBayesFilter(Estimator):
         """The method of the search: both only where nothing was asked for that a linear filter has not."""
         if self.method != "auto":
             return self.method
-        given = (
-            self.kernel_x,
-            self.kernel_z,
-            self.reg,
-            self.reg_prior,
-            self.reg_transition,
-            self.representation,
-        )
+        given = (self.kernel_x, self.kernel_z, self.reg, self.reg_prior, self.reg_transition)
         plain = self.rule == "importance" and self.normalize and self.target == "one"
         numbers = not (self.encoder_x_.categories or self.encoder_z_.categories)
-        free = plain and all(g is None for g in given) and numbers and not self.streamed_
-        return "auto" if free else "kernel"
+        free = plain and all(g is None for g in (*given, self.representation)) and not self.streamed_
+        return "auto" if free and numbers else "kernel"
 
     def _take(self, X: Any, Z: Any, missing: str) -> None:
         """The training points, or stretches of them, and how long these are."""

@@ -61,8 +61,8 @@ def split_sequences(xs: list[Any], zs: list[Any]) -> tuple[list[Any], list[Any]]
                 pieces.append([getattr(part, "iloc", part)[a:b] for part in (x, z)])
     if not pieces:
         raise ValueError(
-            "X and Z have no two consecutive rows without NaN or inf: impute the missing cells, or leave out the "
-            "column that has most of them."
+            "X and Z have no two consecutive rows without NaN or inf: impute the missing cells, or leave out "
+            "the column that has most of them."
         )
     return [x for x, _ in pieces], [z for _, z in pieces]
 

@@ -6,11 +6,12 @@ operator B_t of the same Bayes' rule with pairs (z_{t+1}, z_t) and the filtered 
 
     smoothed_t = filtered_t + B_t (smoothed_{t+1} − predicted_{t+1}).
 
-With the true B_t, ``B_t predicted_{t+1} = filtered_t``, so that this is ``B_t smoothed_{t+1}``, the smoother of
-[NI16]. With an estimate it is not: the prior enters B_t through a density ratio that is regularised and
-truncated, whose mean can be several times as far from the state as the filter's. [NI16] puts that mean in the
-place of the filter's answer at every step. As a correction, like that of Rauch, Tung and Striebel [RTS65], an
-error of B_t only counts in proportion to what the future has to add, and for λ → ∞ the filter's answer stands.
+With the true B_t, ``B_t predicted_{t+1} = filtered_t``, so that this is ``B_t smoothed_{t+1}``, the smoother
+of [NI16]. With an estimate it is not: the prior enters B_t through a density ratio that is regularised and
+truncated, whose mean can be several times as far from the state as the filter's. [NI16] puts that mean in
+the place of the filter's answer at every step. As a correction, like that of Rauch, Tung and Striebel
+[RTS65], an error of B_t counts in proportion to what the future has to add, and for λ → ∞ the filter's
+answer stands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The linear Kalman filter and smoother, learned by least squares: the baseline of every other filter.
 
-``z' = A z + a + N(0, Q)`` and ``x = H z + h + N(0, R)``. The four maps are regressions of the training sequences,
-so that learning takes milliseconds. Filtering is Kalman's recursion; smoothing is that of Rauch, Tung and
+``z' = A z + a + N(0, Q)`` and ``x = H z + h + N(0, R)``. Both are regressions of the training sequences, so
+that learning takes milliseconds. Filtering is Kalman's recursion; smoothing is that of Rauch, Tung and
 Striebel [RTS65].
 """
 
@@ -19,8 +19,8 @@ from muhat.operators.filtering import LEAST_MASS, Conditioned, Machine, State, S
 
 # Added to the covariances of the noise, as a share of their mean variance: sensors may copy one another.
 JITTER = 1e-9
-# An observation is passed over if a Gaussian innovation is so long less often than this: 6.5 deviations in three
-# dimensions. The covariance then grows, so that a system that has moved is found again.
+# An observation is passed over if a Gaussian innovation is so long less often than this: 6.5 deviations in
+# three dimensions. The covariance then grows, so that a system that has moved is found again.
 OUTLIER = 1e-8
 # Training points that carry a Gaussian, at least, for each of its moments.
 POINTS_PER_MOMENT = 5
@@ -113,7 +113,7 @@ class GaussianState:
 class LinearMachine:
     """A Kalman filter whose states are told as weights on the training points.
 
-    The same steps as :class:`muhat.operators.filtering.Machine`; what is seen is ``k(X, x)`` and x (d,) itself.
+    The same steps as :class:`muhat.operators.filtering.Machine`; what is seen is ``k(X, x)`` and x (d,).
 
     Attributes:
         system: learned.
@@ -192,8 +192,8 @@ class MixedState:
 class MixedMachine:
     """Kernel and linear filter side by side: states are even mixtures of theirs.
 
-    Where each is wrong in its own way, as a kernel filter beyond its training states and a linear one at a curve,
-    the mean of the mixture has the smaller error.
+    Where each is wrong in its own way, as a kernel filter beyond its training states and a linear one at a
+    curve, the mean of the mixture has the smaller error.
 
     Attributes:
         kernel, linear: the two.
