@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -45,7 +46,7 @@ from muhat.models.sequences import (
 )
 from muhat.operators.bayes import RULES, Prior
 from muhat.operators.filtering import LEAST_MASS, State, Steps, smooth_back
-from muhat.operators.kalman import LinearMachine, LinearSystem, MixedMachine, MixedState, fits
+from muhat.operators.kalman import LinearMachine, MixedMachine, MixedState, fits
 from muhat.operators.streamed_filtering import (
     Evidence,
     FilterMoments,
@@ -313,8 +314,8 @@ class KernelBayesFilter(Estimator):
         method = self.choice_.method
         linear: Any = None
         if method != "kernel":
-            system = LinearSystem.learn(self.X_, self.Z_, Steps.of(self.lengths_))
-            linear = LinearMachine(system, self.Z_, represent_x.gram_of(self.kernel_x_, self.X_))
+            gram_x = represent_x.gram_of(self.kernel_x_, self.X_)
+            linear = LinearMachine.learn(self.X_, self.Z_, self.lengths_, gram_x)
         if method == "linear":
             self._machine = self._report = linear
             return
@@ -490,7 +491,7 @@ class KernelBayesFilter(Estimator):
         mixed = isinstance(machine, MixedMachine)
         linear = machine.linear if mixed else machine
         if isinstance(linear, LinearMachine):
-            gaussian = LinearMachine(linear.system, points, None).at(weights)
+            gaussian = replace(linear, points=points).at(weights)
             if not mixed:
                 return gaussian
         kernel = machine.kernel if mixed else machine

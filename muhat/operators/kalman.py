@@ -19,9 +19,11 @@ from muhat.operators.filtering import LEAST_MASS, Conditioned, Machine, State, S
 
 # Added to the covariances of the noise, as a share of their mean variance: sensors may copy one another.
 JITTER = 1e-9
-# An observation is passed over if a Gaussian innovation is so long less often than this: 6.5 deviations in
-# three dimensions. The covariance then grows, so that a system that has moved is found again.
-OUTLIER = 1e-8
+# An observation is passed over if its innovation is more than this many times as long as any of training. The
+# tail of a Gaussian would not do: on hourly traffic one in twenty observations lies beyond 1e-8 of it.
+OUTLIER = 2.0
+# Training steps from which the longest innovation is taken, at most: they need 30 microseconds each.
+INNOVATIONS = 2000
 # Training points that carry a Gaussian, at least, for each of its moments.
 POINTS_PER_MOMENT = 5
 # A Gaussian among few points is widened by this factor until enough carry it.
@@ -91,6 +93,16 @@ class LinearSystem:
             covs.append(P)
         return np.array(means), np.array(covs)
 
+    def longest(self, X: Array) -> float:
+        """The length of the longest innovation of a sequence, in its own deviations."""
+        m, P, found = self.mean, self.cov, [0.0]
+        for t, x in enumerate(X):
+            if t:
+                m, P = self.predict(m, P)
+            m, P, length = self.condition(m, P, x)
+            found.append(length)
+        return float(np.sqrt(max(found)))
+
     def smooth(self, X: Array) -> tuple[Array, Array]:
         """The same given all observations."""
         states = list(zip(*self.filter(X), strict=True))
@@ -119,11 +131,24 @@ class LinearMachine:
         system: learned.
         points: z of the training sequences, (n, k).
         gram_x: of the observations, which says how familiar a new one is.
+        longest: length of the longest innovation in training.
     """
 
     system: LinearSystem
     points: Array
     gram_x: Any
+    longest: float
+
+    @classmethod
+    def learn(cls, X: Array, Z: Array, lengths: list[int], gram_x: Any) -> LinearMachine:
+        """From training sequences of these lengths, one after the other."""
+        system = LinearSystem.learn(X, Z, Steps.of(lengths))
+        some = np.split(X, np.cumsum(lengths)[:-1])
+        longest, left = 0.0, INNOVATIONS
+        for sequence in some:
+            longest = max(longest, system.longest(sequence[:left]))
+            left = max(0, left - len(sequence))
+        return cls(system, Z, gram_x, longest)
 
     def predict(self, state: GaussianState) -> GaussianState:
         """One step ahead."""
@@ -134,7 +159,7 @@ class LinearMachine:
         x = seen[1]
         m, P, length = self.system.condition(state.mean, state.cov, x)
         mass = float(chi2.sf(length, len(x)))
-        if mass < OUTLIER:
+        if length > (OUTLIER * self.longest) ** 2:
             return Conditioned(state, mass, False)  # type: ignore[arg-type]
         return Conditioned(GaussianState(m, P), mass, True)  # type: ignore[arg-type]
 

@@ -112,7 +112,7 @@ class TestLearn:
 
 class TestMachine:
     x, z = draw(200)
-    machine = LinearMachine(LinearSystem.learn(x, z), z, None)
+    machine = LinearMachine.learn(x, z, [120, 80], None)
 
     @pytest.mark.parametrize("mean", [[0.5, 0.0], [1.5, -1.0], [9.0, 9.0]])
     @pytest.mark.parametrize("scale", [1e-4, 0.1, 1.0])
@@ -147,6 +147,8 @@ class TestMachine:
         assert step.state is state
         assert not step.met
         assert step.mass < 1e-8
+        longest = max(self.machine.system.longest(part) for part in (self.x[:120], self.x[120:]))
+        assert self.machine.longest == longest > 2
 
 
 def test_a_mixture_is_half_of_each():
