@@ -61,6 +61,9 @@ MOVES = np.array([0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0])
 BOUNDS = np.log([1e-9, 10.0])
 # Regularisers of the smoother's way back. With the last, the filter's answer stands.
 BACKWARD = np.array([1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, np.inf])
+# Smoothing is worth it if its error on held-out stretches is less than this share of the filter's: a
+# difference of a few percent there says nothing of the next stretch.
+WORTH = 0.95
 # How much a move must earn: errors in a sequence are dependent, so that they count for fewer.
 CAUTION = 4.0
 
@@ -463,7 +466,8 @@ def _units(task: FilterTask) -> Array:
 def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Generator) -> float:
     """λ of the smoother's way back, by the error of smoothed means on held-out stretches.
 
-    Infinite where no λ has a smaller error than the filter. The linear smoother has no λ: zero, or infinite.
+    Infinite where no λ has a clearly smaller error than the filter. The linear smoother has no λ: zero, or
+    infinite.
     """
     regs = BACKWARD**2 if task.rule.SQUARED else BACKWARD
     regs = np.array([0.0, np.inf]) if choice.method == "linear" else regs
@@ -482,7 +486,8 @@ def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Gener
                 each = [linear[int(np.isfinite(reg))] for reg in regs]
                 runs = [_mixed(a, b) for a, b in zip(runs, each, strict=True)]
             errors += [_errors(means, fold, scale) for means in runs]
-    return float(regs[int(np.nanargmin(errors))])
+    best = int(np.nanargmin(errors))
+    return float(regs[best] if errors[best] < WORTH * errors[-1] else np.inf)
 
 
 def _smoothed(

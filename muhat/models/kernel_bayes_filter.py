@@ -430,13 +430,14 @@ class KernelBayesFilter(Estimator):
         if isinstance(machine, LinearMachine):
             return machine.smooth_back(reported)
         kernel = machine.kernel if isinstance(machine, MixedMachine) else machine
+        assert self.reg_backward_ is not None
         if self._backward is None or self._backward.reg != self.reg_backward_:
             self._backward = kernel.backward(self.reg_backward_)
         if isinstance(machine, MixedMachine):
             return machine.smooth_back(self._backward, carried, reported)
         return smooth_back(kernel, self._backward, carried, reported)
 
-    def _keep(self, state: State) -> None:
+    def _keep(self, state: Any) -> None:
         """Remember the last state, also in copies and files."""
         machine = self._machine
         self._state = state
@@ -488,17 +489,18 @@ class KernelBayesFilter(Estimator):
         if np.array_equal(points, self.Z_):  # whichever array holds them
             return self._machine.at(weights)
         machine = self._machine
-        mixed = isinstance(machine, MixedMachine)
-        linear = machine.linear if mixed else machine
+        kernel, linear = machine, machine
+        if isinstance(machine, MixedMachine):
+            kernel, linear = machine.kernel, machine.linear
+        gaussian: Any = None
         if isinstance(linear, LinearMachine):
             gaussian = replace(linear, points=points).at(weights)
-            if not mixed:
+            if linear is machine:
                 return gaussian
-        kernel = machine.kernel if mixed else machine
         # The nearest embedding on the training points: (G + nηI)⁻¹ μ(Z).
         prior = Prior.of(kernel.gram_z, points, weights)
         state = kernel.at(kernel.pairs.ratio(prior) / n)
-        return MixedState(state, gaussian) if mixed else state
+        return state if gaussian is None else MixedState(state, gaussian)
 
     def _start(self, initial: Any) -> StreamedState:
         """The same where training points are read in blocks."""
