@@ -160,6 +160,11 @@ class KernelBayesFilter(Estimator):
         with advise(split_at_gaps()):
             self._sources = sequences_of(X, Z)
         self.streamed_ = self._sources is not None
+        if self.streamed_ and missing == "split":
+            raise ValueError(
+                'missing="split" needs sequences in memory, and these are read in blocks: pass lists of the '
+                "pieces between the gaps."
+            )
         represent_x, represent_z = self._representations()
         rng = as_generator(self.random_state)
         with advise(split_at_gaps()):

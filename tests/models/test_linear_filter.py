@@ -223,6 +223,9 @@ class TestMissingInTraining:
             mh.KernelBayesFilter(**GIVEN).fit(x, z)
         with pytest.raises(ValueError, match="missing must be one of 'raise', 'split', got 'skip'"):
             mh.KernelBayesFilter(**GIVEN).fit(x, z, missing="skip")
+        rows = [mh.open_rows(np.nan_to_num(a, posinf=0.0)) for a in (x, z)]
+        with pytest.raises(ValueError, match='missing="split" needs sequences in memory'):
+            mh.KernelBayesFilter(**GIVEN).fit(*rows, missing="split")
         x[::2] = np.nan
         with pytest.raises(ValueError, match="no two consecutive rows without NaN"):
             mh.KernelBayesFilter(**GIVEN).fit(x, z, missing="split")
