@@ -31,7 +31,7 @@ TEST, TRUTH = rotation(12, seed=1)
 
 
 class DenseFilter:
-    """[X22, Alg. 2] and [NI16] with n×n matrices, regularisers on the operator scale."""
+    """[X22, Alg. 2] and its way back with n×n matrices, regularisers on the operator scale."""
 
     def __init__(self, X, Z, lengths=None, rule="importance", target=0.0, normalize=False, **regs):
         self.X, self.Z, self.rule, self.target, self.normalize = X, Z, rule, target, normalize
@@ -79,11 +79,12 @@ class DenseFilter:
         out, b, a = [filtered[-1]], self.before, self.after
         Gb, Ga = self.Gz[np.ix_(b, b)], self.Gz[np.ix_(a, a)]
         for w in filtered[-2::-1]:
-            part = self.bayes(Ga, Gb, self.Gz[b], w, self.Gz[a] @ out[-1], reg)
+            added = out[-1] - self.settle(self.predict(w))
+            part = self.bayes(Ga, Gb, self.Gz[b], w, self.Gz[a] @ added, reg)
             if self.rule == "kbr_a":
-                whole = part
+                change = part
             else:
-                whole = np.zeros(len(w))
-                whole[b] = part
-            out.append(self.settle(whole))
+                change = np.zeros(len(w))
+                change[b] = part
+            out.append(self.settle(w + change))
         return np.array(out[::-1])

@@ -16,7 +16,8 @@ class Tracked:
 
     Attributes:
         mass: what each observation left of the prediction before it was normalised, (T,): near one where both
-            agree, near zero where the observation contradicts it.
+            agree, near zero where the observation contradicts it. Of a linear filter alone, the chance of an
+            innovation that is longer.
         observed: whether each observation was used, (T,); where not, the state is the prediction.
 
     Of a single step both are numbers.

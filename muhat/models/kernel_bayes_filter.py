@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,9 +42,11 @@ from muhat.models.sequences import (
     sequences_of,
     split,
     split_at_gaps,
+    split_sequences,
 )
 from muhat.operators.bayes import RULES, Prior
 from muhat.operators.filtering import LEAST_MASS, State, Steps, smooth_back
+from muhat.operators.kalman import LinearMachine, MixedMachine, MixedState, fits
 from muhat.operators.streamed_filtering import (
     Evidence,
     FilterMoments,
@@ -53,6 +57,10 @@ from muhat.operators.streamed_filtering import (
 
 # Observations whose k(X, x) are made at a time.
 BLOCK = 256
+NO_HELP = (
+    "On held-out stretches of the training sequences the smoother was no better than the filter: smooth "
+    "gives the filter's answer. Set reg_backward_ (0.1, say) to smooth all the same."
+)
 
 
 class KernelBayesFilter(Estimator):
@@ -73,6 +81,11 @@ class KernelBayesFilter(Estimator):
             any mass is then passed over); the papers do not.
         representation: how Grams are held; a pair is for x and for z, and ``mh.Features`` or ``mh.Neural``
             alone is for x.
+        method: ``"kernel"``, ``"linear"`` for the Kalman filter learned by least squares
+            (:class:`muhat.operators.kalman.LinearSystem`), ``"both"`` for the even mixture of the two, or
+            ``"auto"`` for what has the smallest error on stretches of the training sequences that are tracked
+            from the rows before them. That is ``"kernel"`` where a rule, kernels, regularisers or a
+            representation are given, for categories, and for sequences that are read in blocks.
         random_state: seed of the representation's and the search's random choices.
 
     What is None is chosen by the error on held-out stretches of the training sequences. With the importance
@@ -80,14 +93,17 @@ class KernelBayesFilter(Estimator):
     that is reported, and a sharper one for that which is carried to the next step, whose shape counts.
 
     Attributes:
-        choice_: kernels and regularisers in use, with the held-out error and all that was tried.
+        choice_: kernels and regularisers in use, with the held-out error and all that was tried; its
+            ``method`` says whether the kernel filter, the linear one or both answer.
         X_, Z_: the training points, one sequence after the other; of those that are read in blocks, stretches
             of them.
         lengths_: of the training sequences.
         state_: weights (n,) of the last state, from which :meth:`update` and :meth:`forecast` go on; None
-            before the first. Of training points that were not kept, moments and features in their place.
+            before the first. Of a mixture those of each filter, (2, n). Of training points that were not
+            kept, moments and features in their place.
         moments_: what was kept of training points that are read in blocks; None elsewhere.
         reg_backward_: λ of the smoother's way back; None until it is chosen in the first :meth:`smooth`.
+            Infinite where held-out stretches say that smoothing does not help; 0 of the linear smoother.
     """
 
     _prepared: ClassVar[tuple[str, ...]] = ("_machine", "_report", "_backward", "_state", "_sources")
@@ -104,6 +120,7 @@ class KernelBayesFilter(Estimator):
         target: str = "one",
         normalize: bool = True,
         representation: Representation | tuple[Representation, Representation] | None = None,
+        method: str = "auto",
         random_state: Any = 0,
     ) -> None:
         self.rule = rule
@@ -115,14 +132,18 @@ class KernelBayesFilter(Estimator):
         self.target = target
         self.normalize = normalize
         self.representation = representation
+        self.method = method
         self.random_state = random_state
 
     # -- learning ------------------------------------------------------------------------------
 
-    def fit(self, X: Any, Z: Any) -> KernelBayesFilter:
+    def fit(self, X: Any, Z: Any, missing: str = "raise") -> KernelBayesFilter:
         """Learn from one sequence, ``X`` (T, d) and ``Z`` (T, k), or from lists of sequences.
 
-        A sequence with a gap is passed as a list of its pieces, so that no step is learned across the gap.
+        Args:
+            X, Z: observations and states.
+            missing: what a row with NaN or inf in X or Z means: ``"raise"`` an error, or ``"split"`` the
+                sequence there, so that no step is learned across the gap. Single rows are left out.
 
         What is chosen is chosen from 20 000 steps at most, in stretches of 400. Sequences that outgrow memory
         (see :func:`muhat.open_rows`) are read twice: for these stretches, and for moments in features. A step
@@ -132,15 +153,23 @@ class KernelBayesFilter(Estimator):
         states are those of all training points; :meth:`smooth` needs these in memory.
         """
         check_rule(self)
+        check_choice(missing, "missing", ("raise", "split"))
+        check_choice(self.method, "method", ("auto", "kernel", "linear", "both"))
         if self.reg_transition is not None:
             check_positive(self.reg_transition, "reg_transition", "give λ' > 0, or None", scalar=True)
         with advise(split_at_gaps()):
             self._sources = sequences_of(X, Z)
         self.streamed_ = self._sources is not None
+        if self.streamed_ and missing == "split":
+            raise ValueError(
+                'missing="split" needs sequences in memory, and these are read in blocks: pass lists of the '
+                "pieces between the gaps."
+            )
         represent_x, represent_z = self._representations()
         rng = as_generator(self.random_state)
         with advise(split_at_gaps()):
-            self._take(X, Z)
+            self._take(X, Z, missing)
+        self._check_linear()
         A, B = self._sample()
         kernel_x = resolve_kernel(self.kernel_x, A, self.encoder_x_, "kernel_x")
         kernel_z = resolve_kernel(self.kernel_z, B, self.encoder_z_, "kernel_z")
@@ -165,10 +194,37 @@ class KernelBayesFilter(Estimator):
     def _representations(self) -> tuple[Representation, Representation]:
         return (both_streamed if self.streamed_ else both_representations)(self.representation)
 
-    def _take(self, X: Any, Z: Any) -> None:
+    def _check_linear(self) -> None:
+        """Refuse a linear filter of what is not numbers in memory, or of too few rows."""
+        if self.method not in ("linear", "both"):
+            return
+        if self.streamed_ or self.encoder_x_.categories or self.encoder_z_.categories:
+            raise ValueError(
+                f'method="{self.method}" needs columns of numbers, in memory: use method="kernel" for '
+                "categories and for rows that are read in blocks."
+            )
+        n, d, k = len(self.X_), self.X_.shape[1], self.Z_.shape[1]
+        if not fits(n, d, k):
+            raise ValueError(
+                f'method="{self.method}" needs more than {n} rows for {d} observed and {k} hidden columns: '
+                'use method="kernel", or fewer columns.'
+            )
+
+    @property
+    def _candidates(self) -> str:
+        """The method of the search: both only where nothing was asked for that a linear filter has not."""
+        if self.method != "auto":
+            return self.method
+        given = (self.kernel_x, self.kernel_z, self.reg, self.reg_prior, self.reg_transition)
+        plain = self.rule == "importance" and self.normalize and self.target == "one"
+        numbers = not (self.encoder_x_.categories or self.encoder_z_.categories)
+        free = plain and all(g is None for g in (*given, self.representation)) and not self.streamed_
+        return "auto" if free and numbers else "kernel"
+
+    def _take(self, X: Any, Z: Any, missing: str) -> None:
         """The training points, or stretches of them, and how long these are."""
         if self._sources is None:
-            self.lengths_, self.X_, self.Z_ = self._fit_sequences(X, Z)
+            self.lengths_, self.X_, self.Z_ = self._fit_sequences(X, Z, missing)
             self.stretches_ = stretch_lengths(stretch_indices(len(self.X_)), self.lengths_)
             return
         of_x, of_z = self._sources[0]
@@ -199,9 +255,10 @@ class KernelBayesFilter(Estimator):
             self.reg_transition,
             target_value(self),
             self.normalize,
+            self._candidates,
         )
 
-    def _fit_sequences(self, X: Any, Z: Any) -> tuple[list[int], Array, Array]:
+    def _fit_sequences(self, X: Any, Z: Any, missing: str) -> tuple[list[int], Array, Array]:
         listed = is_list(X)
         listed_z = is_list(Z) or (listed and isinstance(Z, (list, tuple)))
         xs, zs = split(X, listed, "X"), split(Z, listed_z, "Z")
@@ -211,6 +268,8 @@ class KernelBayesFilter(Estimator):
             where = f" of sequence {i}" if len(xs) > 1 else ""
             if len(x) != len(z):
                 raise ValueError(f"X{where} has {len(x)} rows but Z has {len(z)}: rows are moments in time.")
+        if missing == "split":
+            xs, zs = split_sequences(xs, zs)
         check_lengths([len(x) for x in xs])
         check_gaps(xs, zs, (listed, listed_z))
         A = self._fit_rows(join(xs))
@@ -257,6 +316,14 @@ class KernelBayesFilter(Estimator):
     def _in_memory(self) -> None:
         represent_x, represent_z = both_representations(self.representation)
         carried = self.kernel_carried_
+        method = self.choice_.method
+        linear: Any = None
+        if method != "kernel":
+            gram_x = represent_x.gram_of(self.kernel_x_, self.X_)
+            linear = LinearMachine.learn(self.X_, self.Z_, self.lengths_, gram_x)
+        if method == "linear":
+            self._machine = self._report = linear
+            return
         grams = (
             represent_x.gram_of(self.kernel_x_, self.X_),
             represent_z.gram_of(self.kernel_z_, self.Z_),
@@ -264,7 +331,11 @@ class KernelBayesFilter(Estimator):
         )
         task = self._task(self.choice_.kernel_x, self.choice_.kernel_z, False, False)
         # Which carries the state forward, and which reports it.
-        self._machine, self._report = machines(task, self.choice_, Steps.of(self.lengths_), grams)
+        carry, report = machines(task, self.choice_, Steps.of(self.lengths_), grams)
+        if method == "both":
+            mixed = MixedMachine(report, linear)
+            carry, report = mixed if carry is report else MixedMachine(carry, linear), mixed
+        self._machine, self._report = carry, report
 
     # -- filtering -----------------------------------------------------------------------------
 
@@ -353,15 +424,29 @@ class KernelBayesFilter(Estimator):
         if self.reg_backward_ is None:
             task = self._task(self.choice_.kernel_x, self.choice_.kernel_z, False, False)
             self.reg_backward_ = choose_backward(task, self.choice_, as_generator(self.random_state))
-        if self._backward is None or self._backward.reg != self.reg_backward_:
-            self._backward = self._machine.backward(self.reg_backward_)
-        # Nothing comes after the last state: there the filter's own answer stands.
-        smoothed = smooth_back(self._machine, self._backward, states)
-        return self._filtered([*smoothed[:-1], reported[-1]], mass, near, observed)
+            if np.isinf(self.reg_backward_):
+                warnings.warn(NO_HELP, stacklevel=2)
+        if np.isinf(self.reg_backward_):
+            return self._filtered(reported, mass, near, observed)
+        return self._filtered(self._smoothed(states, reported), mass, near, observed)
 
-    def _keep(self, state: State) -> None:
+    def _smoothed(self, carried: list[Any], reported: list[Any]) -> list[Any]:
+        machine = self._machine
+        if isinstance(machine, LinearMachine):
+            return machine.smooth_back(reported)
+        kernel = machine.kernel if isinstance(machine, MixedMachine) else machine
+        assert self.reg_backward_ is not None
+        if self._backward is None or self._backward.reg != self.reg_backward_:
+            self._backward = kernel.backward(self.reg_backward_)
+        if isinstance(machine, MixedMachine):
+            return machine.smooth_back(self._backward, carried, reported)
+        return smooth_back(kernel, self._backward, carried, reported)
+
+    def _keep(self, state: Any) -> None:
         """Remember the last state, also in copies and files."""
-        self._state, self.state_ = state, self._machine.weights(state)
+        machine = self._machine
+        self._state = state
+        self.state_ = machine.both(state) if isinstance(machine, MixedMachine) else machine.weights(state)
 
     def _track(
         self, rows: Array, state: State, restarts: Sequence[int]
@@ -372,6 +457,7 @@ class KernelBayesFilter(Estimator):
         if not all(0 <= r < T for r in again):
             raise ValueError(f"restarts must be rows of X, from 0 to {T - 1}, got {list(restarts)}.")
         carry, report = self._machine, self._report
+        kernel = self.choice_.method == "kernel"
         missing = np.isnan(rows).any(axis=1)
         carried: list[State] = []
         reported: list[State] = []
@@ -384,15 +470,16 @@ class KernelBayesFilter(Estimator):
                 block = np.where(gone[:, None], self.X_[0], rows[t : t + BLOCK])
                 told = report.gram_x.cross(block)
                 moved = told if carry is report else carry.gram_x.cross(block)
-                seen = familiarity(carry.gram_x, block, moved)
-                near[t : t + BLOCK] = np.where(gone, np.nan, seen)
+                near[t : t + BLOCK] = np.where(gone, np.nan, familiarity(carry.gram_x, block, moved))
             if t:
                 state = first if t in again else carry.predict(state)
             answer = state
             if not missing[t]:
-                step = report.condition(state, column(told, t % BLOCK))
+                here = [column(cross, t % BLOCK) for cross in (told, moved)]
+                seen = here if kernel else [(cross, rows[t]) for cross in here]
+                step = report.condition(state, seen[0])
                 answer, mass[t], observed[t] = step.state, step.mass, step.met
-                state = answer if carry is report else carry.condition(state, column(moved, t % BLOCK)).state
+                state = answer if carry is report else carry.condition(state, seen[1]).state
             carried.append(state)
             reported.append(answer)
         return carried, reported, mass, near, observed
@@ -406,9 +493,19 @@ class KernelBayesFilter(Estimator):
         points, weights = prior_points(self, initial, "initial")
         if np.array_equal(points, self.Z_):  # whichever array holds them
             return self._machine.at(weights)
+        machine = self._machine
+        kernel, linear = machine, machine
+        if isinstance(machine, MixedMachine):
+            kernel, linear = machine.kernel, machine.linear
+        gaussian: Any = None
+        if isinstance(linear, LinearMachine):
+            gaussian = replace(linear, points=points).at(weights)
+            if linear is machine:
+                return gaussian
         # The nearest embedding on the training points: (G + nηI)⁻¹ μ(Z).
-        prior = Prior.of(self._machine.gram_z, points, weights)
-        return self._machine.at(self._machine.pairs.ratio(prior) / n)
+        prior = Prior.of(kernel.gram_z, points, weights)
+        state = kernel.at(kernel.pairs.ratio(prior) / n)
+        return state if gaussian is None else MixedState(state, gaussian)
 
     def _start(self, initial: Any) -> StreamedState:
         """The same where training points are read in blocks."""

@@ -31,7 +31,7 @@ def split_at_gaps(pieces: str = "fit([X1, X2, …], [Z1, Z2, …])") -> str:
     """The remedy where training sequences have gaps."""
     return (
         "Do not drop these rows: those before and after would be taken for consecutive steps. Split the "
-        f"sequence there and pass lists of the pieces, {pieces}, or impute."
+        f'sequence there with fit(X, Z, missing="split"), or pass lists of the pieces, {pieces}, or impute.'
     )
 
 
@@ -52,6 +52,26 @@ def check_gaps(xs: list[Any], zs: list[Any], listed: tuple[bool, bool]) -> None:
                 )
 
 
+def split_sequences(xs: list[Any], zs: list[Any]) -> tuple[list[Any], list[Any]]:
+    """The pieces between rows with a missing or infinite cell, those of a single row left out."""
+    pieces = []
+    for x, z in zip(xs, zs, strict=True):
+        for a, b in _runs(_gaps(x) | _gaps(z)):
+            if b - a > 1:
+                pieces.append([getattr(part, "iloc", part)[a:b] for part in (x, z)])
+    if not pieces:
+        raise ValueError(
+            "X and Z have no two consecutive rows without NaN or inf: impute the missing cells, or leave out "
+            "the column that has most of them."
+        )
+    return [x for x, _ in pieces], [z for _, z in pieces]
+
+
+def _runs(gone: np.ndarray) -> np.ndarray:
+    """First row of each run without a gap, and the row after its last, (k, 2)."""
+    return np.flatnonzero(np.diff(np.r_[True, gone, True].astype(int))).reshape(-1, 2)
+
+
 def _gaps(part: Any) -> np.ndarray:
     if not is_frame(part):
         part = part.to_frame() if hasattr(part, "to_frame") else part
@@ -62,8 +82,7 @@ def _gaps(part: Any) -> np.ndarray:
 
 def _pieces(gone: np.ndarray, places: list[int | None]) -> list[str]:
     """The call with the pieces of a sequence that have a step; none if they are many."""
-    edges = np.flatnonzero(np.diff(np.r_[True, gone, True].astype(int)))
-    pieces = [f"[{a}:{b}]" for a, b in edges.reshape(-1, 2) if b - a > 1]
+    pieces = [f"[{a}:{b}]" for a, b in _runs(gone) if b - a > 1]
     if not 0 < len(pieces) <= PIECES:
         return []
     lists = []
@@ -154,4 +173,5 @@ __all__ = [
     "sequences_of",
     "split",
     "split_at_gaps",
+    "split_sequences",
 ]

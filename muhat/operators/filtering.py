@@ -1,8 +1,17 @@
 """The kernel Bayes filter and smoother: predict and condition, on the training points [X22, Alg. 2; NI16].
 
 Everything lives on the states z of the training sequences. A prediction is the kernel sum rule with pairs
-(z_t, z_{t+1}); conditioning on x_t is a Bayes' rule with pairs (x_t, z_t); going back from t+1 to t is the
-same Bayes' rule with pairs (z_{t+1}, z_t), the filtered state as prior and the smoothed one as what is seen.
+(z_t, z_{t+1}); conditioning on x_t is a Bayes' rule with pairs (x_t, z_t). Going back from t+1 to t uses the
+operator B_t of the same Bayes' rule with pairs (z_{t+1}, z_t) and the filtered state as prior:
+
+    smoothed_t = filtered_t + B_t (smoothed_{t+1} − predicted_{t+1}).
+
+With the true B_t, ``B_t predicted_{t+1} = filtered_t``, so that this is ``B_t smoothed_{t+1}``, the smoother
+of [NI16]. With an estimate it is not: the prior enters B_t through a density ratio that is regularised and
+truncated, whose mean can be several times as far from the state as the filter's. [NI16] puts that mean in
+the place of the filter's answer at every step. As a correction, like that of Rauch, Tung and Striebel
+[RTS65], an error of B_t counts in proportion to what the future has to add, and for λ → ∞ the filter's
+answer stands.
 """
 
 from __future__ import annotations
@@ -111,7 +120,16 @@ class Machine:
 
     def condition(self, state: State, cross: Array | Factored) -> Conditioned:
         """Bayes' rule with the prediction as prior and an observation with ``k(X, x)`` (n, 1)."""
-        return self._settle(state, self._prior(state), cross, slice(None))
+        try:
+            weights = self._posterior(self._prior(state), cross)
+        except NoOverlap:
+            return Conditioned(state, 0.0, False)
+        mass = float(weights.sum())
+        if self.normalize:
+            if not mass > LEAST_MASS:
+                return Conditioned(state, mass, False)
+            weights = weights / mass
+        return Conditioned(self.at(weights), mass, True)
 
     def at(self, weights: Array) -> State:
         """The state with these weights (n,)."""
@@ -128,37 +146,46 @@ class Machine:
         pairs = Pairs(after, before, self.pairs.reg_prior, self.pairs.target)
         return type(self)(pairs, self.steps, self.rule, reg, self.reg_transition, self.normalize)
 
-    def step_back(self, backward: Machine, filtered: State, smoothed: State) -> State:
-        """The smoothed state at t from the filtered one at t and the smoothed one at t + 1 [NI16]."""
+    def step_back(self, backward: Machine, carried: State, reported: State, smoothed: State) -> State:
+        """The smoothed state at t: the reported one and what the smoothed state at t + 1 adds to it.
+
+        Args:
+            backward: the machine of pairs (z_{t+1}, z_t).
+            carried: the state at t that the prediction of t + 1 starts from.
+            reported: the filter's answer at t.
+            smoothed: at t + 1.
+        """
+        added = self._total(smoothed) - self._total(self.predict(carried))
+        try:
+            change = backward._posterior(*self._back(backward, carried, self.at(added)))
+        except NoOverlap:
+            return reported
+        if not self.rule.ON_PRIOR:
+            change = self._spread(self.steps.before, change)
+        weights = self._total(reported) + change
+        mass = float(weights.sum())
+        if self.normalize and not mass > LEAST_MASS:
+            return reported
+        return self.at(weights / mass if self.normalize else weights)
+
+    def _total(self, state: State) -> Array:
+        """Weights of a state, with sum one if posteriors have it."""
+        weights = self.weights(state)
+        total = float(weights.sum())
+        return weights / total if self.normalize and total > LEAST_MASS else weights
+
+    def _back(self, backward: Machine, carried: State, added: State) -> tuple[Prior, Any]:
+        """The prior of the way back, and what is seen there."""
         before, after = self.steps.before, self.steps.after
-        values = (self.gram_z @ filtered.weights)[before, None]
+        values = (self.gram_z @ carried.weights)[before, None]
         cross = self.gram_z.dense()[before] if self.rule.ON_PRIOR else None
-        prior = Prior(values, self.gram_z.points, filtered.weights, cross)
-        seen = (self.gram_z @ smoothed.weights)[after, None]
-        return backward._settle(filtered, prior, seen, self.steps.before, self).state
+        prior = Prior(values, self.gram_z.points, carried.weights, cross)
+        return prior, (self.gram_z @ added.weights)[after, None]
 
     def _prior(self, state: State) -> Prior:
         cross = self.gram_z.dense() if self.rule.ON_PRIOR else None
         values = (self.gram_z @ state.weights)[:, None]
         return Prior(values, self.gram_z.points, state.weights, cross)
-
-    def _settle(
-        self, state: State, prior: Prior, cross: Any, rows: Any, whole: Machine | None = None
-    ) -> Conditioned:
-        """The posterior of ``prior`` as a state of ``whole``, of whose points the pairs are ``rows``."""
-        whole = whole or self
-        try:
-            weights = self._posterior(prior, cross)
-        except NoOverlap:
-            return Conditioned(state, 0.0, False)
-        if not self.rule.ON_PRIOR:
-            weights = whole._spread(rows, weights)
-        mass = float(weights.sum())
-        if self.normalize:
-            if not mass > LEAST_MASS:
-                return Conditioned(state, mass, False)
-            weights = weights / mass
-        return Conditioned(whole.at(weights), mass, True)
 
     def _posterior(self, prior: Prior, cross: Any) -> Array:
         pairs = self.pairs
@@ -169,8 +196,6 @@ class Machine:
 
     def _spread(self, rows: Any, weights: Array) -> Array:
         """Weights on some of the points as weights on all."""
-        if isinstance(rows, slice):
-            return weights
         out = np.zeros(len(self.pairs))
         out[rows] = weights
         return out
@@ -227,17 +252,15 @@ class FeatureMachine(Machine):
         before, ridge = self.gram_z.Phi[self.steps.before], self._ridge
         return self._spread(self.steps.after, before @ ridge.factor.solve(state.origin))  # type: ignore
 
-    def step_back(self, backward: Machine, filtered: State, smoothed: State) -> State:
-        Phi, before = backward.gram_z.Phi, self.steps.before
-        seen: Any = backward.pairs.gram_x
+    def _back(self, backward: Machine, carried: State, added: State) -> tuple[Prior, Any]:
+        Phi, seen = backward.gram_z.Phi, backward.pairs.gram_x
         prior = Prior(
-            Factored(Phi, filtered.coefficients[:, None]),  # type: ignore[index]
+            Factored(Phi, carried.coefficients[:, None]),  # type: ignore[index]
             self.gram_z.points,
-            self.weights(filtered) if self.rule.ON_PRIOR else np.empty(0),
+            self.weights(carried) if self.rule.ON_PRIOR else np.empty(0),
             Factored(Phi, self.gram_z.Phi.T),
         )
-        cross = Factored(seen.Phi, smoothed.coefficients[:, None])  # type: ignore[index]
-        return backward._settle(filtered, prior, cross, before, self).state
+        return prior, Factored(seen.Phi, added.coefficients[:, None])  # type: ignore[index]
 
     def _prior(self, state: State) -> Prior:
         Phi = self.gram_z.Phi
@@ -250,9 +273,18 @@ def machine(pairs: Pairs, *arguments: Any) -> Machine:
     return (FeatureMachine if isinstance(pairs.gram_z, LowRankGram) else Machine)(pairs, *arguments)
 
 
-def smooth_back(forward: Machine, backward: Machine, states: list[State]) -> list[State]:
-    """Smoothed states from filtered ones, the last first."""
-    out = [states[-1]]
-    for filtered in reversed(states[:-1]):
-        out.append(forward.step_back(backward, filtered, out[-1]))
+def smooth_back(
+    forward: Machine, backward: Machine, carried: list[State], reported: list[State] | None = None
+) -> list[State]:
+    """Smoothed states from filtered ones, the last first.
+
+    Args:
+        forward, backward: the filter, and :meth:`Machine.backward` of it.
+        carried: states that predictions start from.
+        reported: the filter's answers; None where they are the same.
+    """
+    reported = carried if reported is None else reported
+    out = [reported[-1]]
+    for state, answer in zip(reversed(carried[:-1]), reversed(reported[:-1]), strict=True):
+        out.append(forward.step_back(backward, state, answer, out[-1]))
     return out[::-1]

@@ -58,7 +58,7 @@ def one(case: tuple[str, int, int]) -> list[Row]:
         if rule == "kbr_b" and T > 600:
             continue
         start = perf_counter()
-        model = mh.KernelBayesFilter(rule).fit(X, Z)
+        model = mh.KernelBayesFilter(rule, method="kernel").fit(X, Z)
         seconds = perf_counter() - start
         means = np.asarray(model.filter(tests).mean())
         rows.append({**base, "method": name, **_settings(model, seconds), "error": error(means, truth)})

@@ -12,10 +12,12 @@ from muhat.learning import filtering
 from muhat.learning.filtering import (
     BACKWARD,
     FOLDS,
+    WORTH,
     FilterTask,
     choose_backward,
     choose_filter,
     column,
+    folds_ahead,
     folds_of,
     track,
 )
@@ -158,6 +160,64 @@ class TestChoice:
         assert_array_equal(a.path, b.path)
 
 
+class TestAhead:
+    def numbered(self, *lengths):
+        return [np.c_[np.full(n, i), np.arange(n)] for i, n in enumerate(lengths)]
+
+    @pytest.mark.parametrize("lengths", [(60,), (30, 50), (5, 40, 3, 20), (2000,)])
+    def test_stretches_come_after_what_they_are_tracked_by(self, lengths):
+        sequences = self.numbered(*lengths)
+        order = {tuple(row): i for i, row in enumerate(np.concatenate(sequences))}
+        folds = folds_ahead(sequences, [10 * s for s in sequences])
+        assert len(folds) == filtering.STRETCHES
+        for fold in folds:
+            assert_allclose(10 * fold.X, fold.Z)
+            learned = [order[tuple(row)] for row in fold.X]
+            held = [order[tuple(row)] for x, _ in fold.tests for row in x]
+            assert max(learned) < min(held)
+            assert len(held) <= filtering.AHEAD
+            assert len(learned) > 0.4 * sum(lengths)
+            for i, j in zip(fold.steps.before, fold.steps.after, strict=True):
+                assert_array_equal(fold.X[j] - fold.X[i], [0, 1])
+
+    def test_too_short(self):
+        assert folds_ahead([X[:3]], [Z[:3]]) == []
+
+
+class TestMethod:
+    """Kernel filter, linear filter or both."""
+
+    @pytest.mark.usefixtures("quick")
+    def test_what_has_the_least_error_ahead(self, monkeypatch):
+        for kernel, method in ((10.0, "linear"), (1.0, "both"), (0.0, "kernel")):
+            monkeypatch.setattr(
+                filtering,
+                "_kernel_means",
+                lambda task, choice, fold, landmarks, k=kernel: [
+                    # An error of k times that of the linear filter, in the other direction.
+                    z + k * (z - m)
+                    for (_, z), m in zip(fold.tests, filtering._linear_means(fold)[0], strict=True)
+                ],
+            )
+            x, z = rotation(120, seed=3)
+            choice = choose_filter(task(X=[x], Z=[z], method="auto"), np.random.default_rng(0))
+            assert choice.method == method
+            assert_allclose(choice.score_kernel, kernel**2 * choice.score_linear, atol=1e-12)
+            assert_allclose(choice.score_both, ((kernel - 1) / 2) ** 2 * choice.score_linear, atol=1e-12)
+
+    @pytest.mark.usefixtures("quick")
+    def test_not_compared_where_rows_are_few_or_a_method_is_given(self):
+        choices = [choose_filter(task(X=[X[:n]], Z=[Z[:n]], method=m), np.random.default_rng(0))
+                   for n, m in ((20, "auto"), (32, "kernel"), (32, "both"))]  # fmt: skip
+        assert [c.method for c in choices] == ["kernel", "kernel", "both"]
+        assert all(np.isnan(c.score_linear) for c in choices)
+
+    def test_a_linear_filter_needs_no_search(self):
+        choice = choose_filter(task(method="linear"), np.random.default_rng(0))
+        assert choice.method == "linear"
+        assert len(choice.path) == 0
+
+
 class TestApart:
     """What is reported and what is carried forward may be regressed in different ways."""
 
@@ -178,7 +238,7 @@ class TestApart:
 
     def test_the_carried_state_alone_decides_what_comes_next(self, quick, monkeypatch):
         monkeypatch.setattr(filtering, "STARTS", np.repeat(filtering.STARTS[:1], 4, axis=0))
-        model = mh.KernelBayesFilter().fit(X, Z)
+        model = mh.KernelBayesFilter(method="kernel").fit(X, Z)
         out, c = model.filter(TEST), model.choice_
         rest = {
             "kernel_z": c.kernel_z,
@@ -195,11 +255,14 @@ class TestApart:
             told = report.condition(state, c.kernel_x(X, x[None])).state
             assert_allclose(out.weights[t], told.weights, rtol=1e-6, atol=1e-10)
         assert np.abs(out.weights - carried.weights).max() > 1e-3
-        # Smoothed states start from the carried ones; the last is as reported.
+        # What the future adds is found from the carried states, and added to the reported ones.
+        model.reg_backward_ = 0.1
         smoothed = model.smooth(TEST)
         assert_allclose(smoothed.weights[-1], out.weights[-1])
-        carry.reg_backward_ = model.reg_backward_
-        assert_allclose(smoothed.weights[:-1], carry.smooth(TEST).weights[:-1], rtol=1e-6, atol=1e-10)
+        machine = carry._machine
+        states = [[machine.at(w) for w in result.weights] for result in (carried, out)]
+        expected = smooth_back(machine, machine.backward(0.1), *states)
+        assert_allclose(smoothed.weights, [s.weights for s in expected], rtol=1e-6, atol=1e-9)
 
     def test_same_regression_twice_is_the_plain_filter(self):
         from dataclasses import replace
@@ -224,15 +287,23 @@ class TestBackward:
         choice = choose_filter(problem, np.random.default_rng(0))
         reg = choose_backward(problem, choice, np.random.default_rng(0))
         regs = BACKWARD**2 if rule == "kbr_b" else BACKWARD
-        fold = folds_of([X], [Z])[0]
-        forward, report = filtering._machines(problem, choice, fold, [fold.X, fold.Z])
-        test, truth = fold.tests[0]
-        states, _ = track(forward, report, test)
-        errors = []
-        for r in regs:
-            smoothed = smooth_back(forward, forward.backward(r), states)
-            errors.append(((np.array([forward.weights(s) @ fold.Z for s in smoothed]) - truth) ** 2).sum())
-        assert reg == regs[int(np.argmin(errors))]
+        errors = np.zeros(len(regs))
+        for fold in folds_ahead([X], [Z]):
+            forward, report = filtering._machines(problem, choice, fold, [fold.X, fold.Z])
+            test, truth = fold.tests[0]
+            states, _ = track(forward, report, test)
+            for j, r in enumerate(regs):
+                smoothed = smooth_back(forward, forward.backward(min(r, 1e9)), states)
+                means = np.array([forward.weights(s) @ fold.Z for s in smoothed])
+                errors[j] += (((means - truth) / Z.std(axis=0)) ** 2).sum()
+        best = int(np.argmin(errors))
+        assert reg == (regs[best] if errors[best] < WORTH * errors[-1] else np.inf)
+
+    def test_infinite_where_the_future_only_harms(self, monkeypatch):
+        monkeypatch.setattr(filtering, "smooth_back", lambda f, b, c, r: [f.at(0 * f.weights(s)) for s in r])
+        problem = task(**REGS)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        assert choose_backward(problem, choice, np.random.default_rng(0)) == np.inf
 
     def test_too_short(self):
         problem = task(X=[X[:3]], Z=[Z[:3]], **REGS)

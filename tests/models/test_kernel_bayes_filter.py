@@ -406,7 +406,7 @@ class TestEstimator:
         assert twin.get_params() == model.get_params()
         assert set(model.get_params()) == {
             "rule", "kernel_x", "kernel_z", "reg", "reg_prior", "reg_transition", "target", "normalize",
-            "representation", "random_state",
+            "representation", "method", "random_state",
         }  # fmt: skip
         assert not hasattr(twin, "choice_")
         assert repr(mh.KernelBayesFilter(reg=0.5)) == "KernelBayesFilter(reg=0.5)"

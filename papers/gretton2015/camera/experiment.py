@@ -83,7 +83,7 @@ def estimates(video: Video, size: Size, chosen: dict[str, Setting], default: boo
     X, R, x = video.X[:n], video.R[:n], video.X[n:]
     out = {method: s.estimate(s.fit(X, R).filter(x).mean()) for method, s in chosen.items()}
     if default:
-        out["default"] = mh.KernelBayesFilter().fit(X, R).filter(x).mean()
+        out["default"] = mh.KernelBayesFilter(method="kernel").fit(X, R).filter(x).mean()
     out |= kalman_filters(X, R, x)
     for length in (1, 3):
         seen = windows(video.X, length)
