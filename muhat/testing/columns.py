@@ -1,8 +1,8 @@
 """What each column of two samples shows by itself: tests and effect sizes from counts of all rows.
 
 A column is cut into cells: quantiles of the pooled rows, the values themselves if these are few, categories,
-and one cell for what is missing. Rows are put into blocks by chance. Counts of cells by block are all that the
-tests need, so that they cost one pass over the rows, however many there are.
+and one cell for what is missing. Rows are put into blocks by chance. Counts of cells by block are all that
+the tests need, so that they cost one pass over the rows, however many there are.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.forms import Bins
 from muhat.testing.nulls import label_permutations
 from muhat.testing.result import ColumnEffect, column_effects
-from muhat.testing.separation import FOLDS, Separation, combine, placements
+from muhat.testing.separation import FOLDS, PRICE, Separation, combine, placements
 
 CELLS = 64  # of a column of numbers, at most
 LEVELS = 256  # categories with a cell of their own, the most frequent; the others share one
 BLOCKS = 4000  # that permutations move, at most, where all rows are in memory
 WIDTHS = (0.03, 0.1, 0.4)  # lengthscales of Gaussian kernels on ranks, which run from 0 to 1
-REGULARISERS = np.geomspace(1e-5, 10.0, 13)  # of the witness of a column
+REGULARISERS = np.geomspace(1e-5, 100.0, 15)  # of the witness of a column
 
 
 @dataclass(frozen=True)
@@ -211,13 +211,14 @@ def _witness(K: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     for reg in REGULARISERS:
         shrink = s / (s + reg)
         degrees = float(shrink.sum())
-        if degrees + 1 >= rows:
+        used = PRICE * (degrees + 1) / rows
+        if used >= 1:
             continue
         loss = 1 - float(((2 - shrink) * shrink) @ t**2)
-        score = loss / (1 - (degrees + 1) / rows) ** 2
+        score = loss / (1 - used) ** 2
         if score < best * (1 - 1e-9):
             best, out = score, K @ (root * (U @ (t / (s + reg))))
     return out
 
 
-__all__ = ["BlockCounts", "Cells", "all_cells", "count_columns", "columns_alone"]
+__all__ = ["BlockCounts", "Cells", "all_cells", "columns_alone", "count_columns"]

@@ -236,7 +236,7 @@ def two_tables(
     check_choice(missing, "missing", CHOICES)
     x, y = same_order(as_table(x), as_table(y))
     cells = gaps_of(x), gaps_of(y)
-    if missing == "refuse" or cells == (None, None):
+    if missing == "refuse" or all(c is None for c in cells):
         return *as_samples(x, y, min_rows), MissingCells(missing)
     check_same_columns(np.asarray(y) if not is_frame(y) else y, x.shape[1], "y", "x")
     labels = [label for label, _ in _columns(x, "x")]
@@ -253,8 +253,8 @@ def two_tables(
     for name, rows in zip(("x", "y"), kept, strict=True):
         if rows.sum() < min_rows:
             raise ValueError(
-                f"{name} has {rows.sum()} rows without missing cells, but at least {min_rows} are needed: use "
-                'missing="compare", or leave out the columns with most gaps.'
+                f"{name} has {rows.sum()} rows without missing cells, but at least {min_rows} are needed: "
+                'use missing="compare", or leave out the columns with most gaps.'
             )
     dropped = tuple(int((~rows).sum()) for rows in kept)
     said = MissingCells(missing, shares, dropped, sizes, _share_pvalue(dropped, sizes))

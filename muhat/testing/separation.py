@@ -14,19 +14,22 @@ Z_SCORE = 1.959964  # the normal quantile that belongs to LEVEL
 FOLDS = 5
 LANDMARKS = 300  # of the Nyström features of all columns together; a quarter of the rows if these are few
 FEW_LANDMARKS = 60  # at least so many: one call on few rows should cost milliseconds
-# Under the null the variance of a cross-fitted AUC is up to twice that of an AUC of independent scores: a pair
-# of rows that are alike by chance counts once with the one held out and once with the other. Away from the null
-# the interval is therefore wider than it must be.
+# Under the null the variance of a cross-fitted AUC is up to twice that of an AUC of independent scores: a
+# pair of rows that are alike by chance counts once with the one held out and once with the other. Away from
+# the null the interval is therefore wider than it must be.
 INFLATION = 2.0
 FEW_ROWS = 200  # up to this many rows in all, columns are not weighted, and folds are drawn REPEATS times
 REPEATS = 3  # so that another seed changes little
-SCALES = (0.3, 1.0)  # lengthscales in units of the median distance, for detail and for the whole
+SCALES = (0.3, 1.0, 3.0)  # lengthscales in units of the median distance, for detail and for the whole
 LEARNING_ROWS = 4000  # rows that weights of columns are learned from
 LEARNING_STEPS = 2  # fits whose gradients weight the columns; more changed the AUC by less than 0.005
 HATS = 10  # hat functions of a column, at most
 ALL_HATS = 100  # of all columns together, about
 LEVELS = 32  # categories of a column with a coordinate of their own, the most frequent
-REGULARISERS = np.geomspace(1e-6, 10.0, 15)  # relative to the mean squared length of the features
+# Degrees of freedom count this much more in the choice of the regulariser: plain generalised cross-validation
+# overfits small samples; the factor is usual for splines.
+PRICE = 1.4
+REGULARISERS = np.geomspace(1e-6, 100.0, 17)  # relative to the mean squared length of the features
 
 
 class Separation(NamedTuple):
@@ -122,7 +125,7 @@ def canonical_order(P: np.ndarray) -> np.ndarray:
 
 
 def hat_functions(C: Coordinates) -> np.ndarray:
-    """Piecewise linear functions of each rank, and the categories, (N, p)."""
+    """Piecewise linear functions of each rank, linear ones, and the categories, (N, p)."""
     count = int(np.clip(ALL_HATS // max(int(C.ranks.sum()), 1), 2, HATS))
     edge = np.sqrt(3)
     knots = np.linspace(-edge, edge, count)
@@ -133,7 +136,7 @@ def hat_functions(C: Coordinates) -> np.ndarray:
             out.append(np.maximum(0.0, 1 - np.abs(column[:, None] - knots) / width))
         else:
             out.append(column[:, None])
-    return np.hstack(out)
+    return np.hstack([*out, C.points])  # and linear functions
 
 
 class Ridge:
@@ -158,9 +161,10 @@ class Ridge:
             w = b / (s + reg)
             loss = 1 - 2 * b @ w + (s * w) @ w
             degrees = float((s / (s + reg)).sum())
-            if degrees + 1 >= n + m:
+            used = PRICE * (degrees + 1) / (n + m)
+            if used >= 1:
                 continue
-            score = loss / (1 - (degrees + 1) / (n + m)) ** 2
+            score = loss / (1 - used) ** 2
             if score < best * (1 - 1e-9):
                 best, self.weights = score, U @ w
 
@@ -219,6 +223,7 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
     order = canonical_order(C.points)
     places = np.empty(n + m, dtype=np.int64)
     places[order] = np.arange(n + m)
+    twins = _twins(C.points, order, n)
     count = min(n + m, int(np.clip((n + m) // 4, FEW_LANDMARKS, LANDMARKS)))
     landmarks = C.points[order[np.sort(rng.choice(n + m, count, replace=False))]]
     landmarks = np.unique(landmarks, axis=0)
@@ -230,10 +235,7 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
     results = []
     for _ in range(REPEATS if few else 1):
         keys = rng.permutation(n + m)[places]  # a random order, the same for the same rows
-        fold = np.empty(n + m, dtype=np.int64)
-        for side in (first, ~first):
-            rows = np.flatnonzero(side)
-            fold[rows[np.argsort(keys[rows])]] = np.arange(len(rows)) % folds
+        fold = _folds(keys, twins, first, folds)
         parts, sizes = [], []
         for k in range(folds):
             held = fold == k
@@ -258,6 +260,47 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
         results.append(combine(parts, sizes))
     auc, low, high = np.mean([(r.auc, *r.interval) for r in results], axis=0)
     return Separation(float(auc), (float(low), float(high)))
+
+
+def _twins(P: np.ndarray, order: np.ndarray, n: int) -> np.ndarray:
+    """For every row of y the row of x that is its copy, each used once; −1 if there is none, (m,)."""
+    sorted_rows = np.round(P[order], 8)
+    new = np.r_[True, (sorted_rows[1:] != sorted_rows[:-1]).any(axis=1)]
+    content = np.empty(len(P), dtype=np.int64)
+    content[order] = np.cumsum(new)
+    sides = []
+    for labels in (content[:n], content[n:]):
+        at = np.argsort(labels, kind="stable")
+        starts = np.searchsorted(labels[at], labels[at])
+        copies = np.empty(len(labels), dtype=np.int64)
+        copies[at] = np.arange(len(labels)) - starts  # the first, second, … row with this content
+        sides.append(labels * (len(P) + 1) + copies)
+    by_key = np.argsort(sides[0])
+    at = np.searchsorted(sides[0][by_key], sides[1]).clip(max=n - 1)
+    found = by_key[at]
+    return np.where(sides[0][found] == sides[1], found, -1)
+
+
+def _folds(keys: np.ndarray, twins: np.ndarray, first: np.ndarray, folds: int) -> np.ndarray:
+    """The fold of every row, as many rows of each sample in each, and copies in the same.
+
+    A row of y that is a copy of one of x would else be held out while the other, which speaks against it, is
+    in the training rows: two equal samples would look as if they could be told apart the wrong way round.
+    """
+    out = np.empty(len(keys), dtype=np.int64)
+    n = int(first.sum())
+    out[np.argsort(keys[:n])] = np.arange(n) % folds
+    paired = twins >= 0
+    out[n:][paired] = out[:n][twins[paired]]
+    # The other rows of y fill up the folds that have fewest.
+    wanted = np.bincount(np.arange(len(twins)) % folds, minlength=folds)
+    lacking = np.maximum(wanted - np.bincount(out[n:][paired], minlength=folds), 0)
+    rest = np.flatnonzero(~paired)
+    rest = n + rest[np.argsort(keys[n:][rest])]
+    places = np.repeat(np.arange(folds), lacking)[: len(rest)]
+    places = np.r_[places, np.arange(len(rest) - len(places)) % folds]
+    out[rest] = places
+    return out
 
 
 def _features(landmarks: np.ndarray, weights: np.ndarray, P: np.ndarray, hats: np.ndarray) -> np.ndarray:

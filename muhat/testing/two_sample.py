@@ -87,9 +87,9 @@ def two_sample_test(
             :class:`muhat.Nystrom` features, whose cost grows linearly with the rows. None takes exact
             kernels up to 10 000 rows in all, and 512 features beyond and for rows that are read in blocks.
         length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
-        missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own, so that a
-            difference in what is missing is a difference; ``"drop"`` rows that have one, which may hide or make
-            a difference (``result.missing`` says how many, and whether the samples differ in that);
+        missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own, so that
+            a difference in what is missing is a difference; ``"drop"`` rows that have one, which may hide or
+            make a difference (``result.missing`` says how many, and whether the samples differ in that);
             ``"refuse"``. Rows that are read in blocks may have none.
         random_state: seed.
 
@@ -335,10 +335,10 @@ class TwoSampleResult(TestResult):
     def columns(self, permutations: int | None = None) -> list[ColumnEffect]:
         """What each column shows by itself, the strongest first.
 
-        Every column is tested alone, on all rows: at three scales of its ranks, on its categories, and on what
-        is missing. p-values are adjusted for the number of columns by the largest score in each permutation.
-        A difference that lies in how columns go together need not show in any; and a column whose test does
-        not reject may differ all the same.
+        Every column is tested alone, on all rows: at three scales of its ranks, on its categories, and on
+        what is missing. p-values are adjusted for the number of columns by the largest score in each
+        permutation. A difference that lies in how columns go together need not show in any; and a column
+        whose test does not reject may differ all the same.
         """
         rng = np.random.default_rng(self.seed)
         permutations = min(len(self.null), 999) if permutations is None else permutations
@@ -372,12 +372,13 @@ def effect_words(result: TwoSampleResult, found: bool) -> str:
     )
     if found and low > 0.5:
         return (
-            f"Of two rows, one of each sample, the witness tells which is which {100 * result.effect_size:.0f}% "
-            f"of the time (95% interval {100 * low:.0f}% to {100 * high:.0f}%{some}; 50% is chance)."
+            "Of two rows, one of each sample, the witness tells which is which "
+            f"{100 * result.effect_size:.0f}% of the time (95% interval {100 * low:.0f}% to "
+            f"{100 * high:.0f}%{some}; 50% is chance)."
         )
     text = (
-        f"The witness tells two rows, one of each sample, apart between {100 * low:.0f}% and {100 * high:.0f}% "
-        f"of the time (95% interval{some}; 50% is chance)"
+        f"The witness tells two rows, one of each sample, apart between {100 * low:.0f}% and "
+        f"{100 * high:.0f}% of the time (95% interval{some}; 50% is chance)"
     )
     if found:
         return f"{text}: the test finds a difference that hardly shows in single rows."
