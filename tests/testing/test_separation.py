@@ -60,7 +60,7 @@ def test_another_seed_changes_little():
 
 @pytest.mark.slow
 def test_an_interaction_is_seen():
-    """A sign that goes with another column: no column differs, and a boosted classifier reaches about 0.70."""
+    """A sign that goes with another column: no column differs; a boosted classifier has about 0.70."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(2, 2000, 6))
     y[:, 0] = np.sign(y[:, 1]) * np.abs(y[:, 0])
