@@ -248,7 +248,8 @@ def two_tables(
         encoder, (A, B) = _encoded((x, y), ("x", "y"))
         return encoder, A, B, MissingCells(missing, shares, rows=sizes)
     kept = [
-        np.ones(n, dtype=bool) if c is None else ~c.any(axis=1) for c, n in zip(cells, sizes, strict=True)
+        np.ones(n, dtype=bool) if c is None else np.asarray(~c.any(axis=1))
+        for c, n in zip(cells, sizes, strict=True)
     ]
     for name, rows in zip(("x", "y"), kept, strict=True):
         if rows.sum() < min_rows:
