@@ -89,7 +89,9 @@ def two_sample(
     figure, axes = new_figure(2, 2, height=6.6, height_ratios=[5, 4])
     rng = np.random.default_rng(0)
     for sample, name, (colour, _), marker in zip((result.x, result.y), names, SIDES, ("o", "s"), strict=True):
-        points = _some(sample, rng)
+        # A missing cell has no place on an axis.
+        gaps = [result.encoder.indicators[j] for j in pair if j in result.encoder.indicators]
+        points = _some(sample[(sample[:, gaps] != 0).all(axis=1)], rng)
         _dots(axes[0, 0], points[:, pair], (a, b), rng, color=colour, marker=marker, label=name)
     _frame(axes[0, 0], a, b)
     _legend(axes[0, 0], above=True, ncols=2)
@@ -289,7 +291,7 @@ def _dots(
 
 
 def _alpha(points: int) -> float:
-    return float(np.clip(6 / points**0.5, 0.25, 0.8))
+    return float(np.clip(6 / max(points, 1) ** 0.5, 0.25, 0.8))
 
 
 def _frame(ax: Axes, a: Axis, b: Axis) -> None:
