@@ -52,6 +52,11 @@ class Encoder:
         ]
         return as_rows(np.stack(columns, axis=1), name)
 
+    @property
+    def indicators(self) -> dict[int, int]:
+        """Column → the column that says which of its cells are missing; none here, where no cell may be."""
+        return {}
+
     def agrees(self, other: Encoder) -> bool:
         """Whether both give every category the same code."""
         mine, theirs = self.categories, other.categories

@@ -20,6 +20,7 @@ from muhat.cli.outcome import (
     give,
     kernel_words,
     level,
+    missing_table,
     some,
     test_record,
     working,
@@ -55,7 +56,7 @@ def compare(
     ] = Method.permutation,
     permutations: o.Permutations = 999,
     alpha: o.Alpha = None,
-    missing: o.MissingCells = o.Missing.error,
+    missing: o.MissingToCompare = o.MissingInTests.compare,
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
@@ -72,7 +73,7 @@ def compare(
         tables = [read_table(first), read_table(second)]
         used = common_columns(tables[0], tables[1], columns or [], drop or [])
         taken = pick(categories or [], used, "--categories")
-        frames, dropped = prepare(tables, used, taken, missing == o.Missing.drop)
+        frames, _ = prepare(tables, used, taken, False, keep_missing=missing.word != "refuse")
         names = [table.name for table in tables]
         if names[0] == names[1]:
             names = [printable(str(first)), printable(str(second))]
@@ -87,10 +88,11 @@ def compare(
                 kernel=kernel and kernel.value,
                 method=method.value,
                 permutations=permutations,
+                missing=missing.word,
                 random_state=seed,
             )
             effects = result.columns() if len(used) > 1 else []
-        give(_answer(result, effects, names, used, dropped, warned, alpha, seed), as_json, report, plot)
+        give(_answer(result, effects, names, used, warned, alpha, seed), as_json, report, plot)
 
 
 def _answer(
@@ -98,28 +100,31 @@ def _answer(
     effects: list[ColumnEffect],
     names: list[str],
     columns: list[str],
-    dropped: list[int],
     warned: list[str],
     alpha: float | None,
     seed: int,
 ) -> Answer:
     from muhat.testing.result import format_pvalue
+    from muhat.testing.two_sample import effect_words
 
     rows = list(result.rows)
+    gaps = result.missing
+    dropped = list(gaps.dropped) or [0, 0]
     found = decision(result.pvalue, alpha)
     verdict = f"{names[0]} and {names[1]} " + ("differ" if found else "show no difference") + level(alpha)
     sentence = (
-        f"{verdict} (p = {format_pvalue(result.pvalue)}, {result.source}). Of two rows, one of each file, "
-        f"the test tells which is which {100 * result.effect_size:.0f}% of the time (50% if the files are "
-        "alike)."
+        f"{verdict} (p = {format_pvalue(result.pvalue)}, {result.source}). {effect_words(result, found)}"
     )
-    standing = [effect.name for effect in effects if decision(effect.pvalue, alpha)]
+    standing = [_with_gaps(effect) for effect in effects if decision(effect.pvalue, alpha)]
     if found and effects:
+        used = f"each test used {rows[0]} and {rows[1]} rows"
         sentence += (
-            f" By themselves these columns differ: {some(standing)}."
+            f" By themselves these columns differ: {some(standing)} ({used})."
             if standing
-            else " No column differs by itself: the difference is in how they go together."
+            else f" No single column's test rejects ({used}); this does not show that the columns are alike."
         )
+    if gaps.sentence:
+        sentence += f" {gaps.sentence}"
 
     def write(page: Page) -> None:
         for warning in warned:
@@ -127,7 +132,7 @@ def _answer(
         facts: list[tuple[str, Any]] = [
             ("statistic", result.statistic),
             ("p-value", format_pvalue(result.pvalue)),
-            ("effect size, from 0.5 to 1", f"{result.effect_size:.2f}"),
+            ("effect size, 0.5 is chance", _between(result.effect_size, result.effect_interval)),
             ("MMD² of the kernel", result.mmd2),
             ("kernels at once", len(result.kernels)),
             ("kernel that shows most", kernel_words(result.kernel)),
@@ -136,12 +141,14 @@ def _answer(
         if any(dropped):
             facts.append(("rows with missing cells, left out", f"{dropped[0]} and {dropped[1]}"))
         facts_table(page, facts)
+        missing_table(page, gaps.shares, names)
         if effects:
             drivers_table(
                 page,
                 effects,
                 "effect size",
-                "Each column by itself: how often it tells a row of the first file from one of the second.",
+                "Each column by itself: how often it tells a row of the first file from one of the second, "
+                f"with a 95% interval; 0.5 is chance. Each test used {rows[0]} and {rows[1]} rows.",
             )
 
     def figures() -> Any:
@@ -162,11 +169,25 @@ def _answer(
         "columns": columns,
         "notes": warned,
         **test_record(result, alpha, seed),
+        "effect_interval": list(result.effect_interval),
+        "effect_rows": list(result.effect_rows),
+        "missing": gaps.record,
         "mmd2": result.mmd2,
         "drivers": drivers_record(effects),
     }
     title = f"{names[0]} and {names[1]} compared"
     return Answer(title, sentence, write, figures, record, alpha is not None and found)
+
+
+def _between(value: float, interval: tuple[float, float]) -> str:
+    return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+
+
+def _with_gaps(effect: ColumnEffect) -> str:
+    """The name of a column, and the shares of its cells that are missing."""
+    if not effect.missing:
+        return effect.name
+    return f"{effect.name} (missing {' → '.join(f'{100 * share:.2g}%' for share in effect.missing)})"
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{o.FILES} {o.GAPS}\n\n{o.DECISION}"

@@ -20,6 +20,7 @@ from muhat.cli.outcome import (
     give,
     kernel_words,
     level,
+    missing_table,
     test_record,
     working,
 )
@@ -61,7 +62,7 @@ def depend(
     ] = None,
     permutations: o.Permutations = 999,
     alpha: o.Alpha = None,
-    missing: o.MissingCells = o.Missing.error,
+    missing: o.MissingToCompare = o.MissingInTests.compare,
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
@@ -94,8 +95,8 @@ def depend(
         if twice:
             raise BadUsage(f"{', '.join(map(repr, twice))} is in two of --x, --y and --given: put it in one.")
         taken = pick(categories or [], used, "--categories")
-        leave = missing == o.Missing.drop
-        (frame,), (dropped,) = prepare([table], used, taken, leave, droppable=False)
+        keep = missing.word != "refuse"
+        (frame,), _ = prepare([table], used, taken, False, droppable=False, keep_missing=keep)
         X, Y, Z = (frame.select(side) for side in sides.values())
         with bad_input(), working("testing"):
             choice: Any = kernel and kernel.value
@@ -109,6 +110,7 @@ def depend(
                     method="residual" if method == Method.residual else "kci",
                     null="gamma" if method == Method.gamma else "bootstrap",
                     permutations=permutations,
+                    missing=missing.word,
                     random_state=seed,
                 )
                 effects = []
@@ -116,11 +118,18 @@ def depend(
                 from muhat.testing.independence import independence_test
 
                 result = independence_test(
-                    X, Y, choice, choice, method.value, permutations=permutations, random_state=seed
+                    X,
+                    Y,
+                    choice,
+                    choice,
+                    method.value,
+                    permutations=permutations,
+                    missing=missing.word,
+                    random_state=seed,
                 )
                 effects = result.columns() if len(used) > 2 else []
         give(
-            _answer(result, effects, sides, table.name, frame.height, dropped, alpha, seed),
+            _answer(result, effects, sides, table.name, frame.height, alpha, seed),
             as_json,
             report,
             plot,
@@ -133,27 +142,31 @@ def _answer(
     sides: dict[str, list[str]],
     source: str,
     rows: int,
-    dropped: int,
     alpha: float | None,
     seed: int,
 ) -> Answer:
+    from muhat.testing.independence import strength_words
     from muhat.testing.result import format_pvalue
 
     found = decision(result.pvalue, alpha)
+    gaps = result.missing
+    dropped = gaps.dropped[0] if gaps.dropped else 0
+    rows -= dropped
     x, y, z = (", ".join(side) for side in sides.values())
     known = f" given {z}" if z else ""
     pair = f"{x} and {y}"
     sentence = (
         f"{pair} {'depend on each other' if found else 'show no dependence'}{known}{level(alpha)} "
-        f"(p = {format_pvalue(result.pvalue)}, {result.source}). Strength {result.effect_size:.2f} on a "
-        "scale from 0, independent, to 1, one determines the other."
+        f"(p = {format_pvalue(result.pvalue)}, {result.source}). {strength_words(result.effect_size, found)}"
     )
+    if gaps.sentence:
+        sentence += f" {gaps.sentence}"
 
     def write(page: Page) -> None:
         facts: list[tuple[str, Any]] = [
             ("statistic", result.statistic),
             ("p-value", format_pvalue(result.pvalue)),
-            ("strength, from 0 to 1", f"{result.effect_size:.2f}"),
+            ("strength, 0 is chance, at most 1", f"{result.effect_size:.2f}"),
             ("kernels at once", len(result.kernels)),
             ("kernels that show most", kernel_words(result.kernel)),
             ("rows", rows),
@@ -161,9 +174,14 @@ def _answer(
         if dropped:
             facts.append(("rows with missing cells, left out", dropped))
         facts_table(page, facts)
+        missing_table(page, gaps.shares, ["missing"])
         if effects:
             drivers_table(
-                page, effects, "strength", "Each column by itself against all columns of the other side."
+                page,
+                effects,
+                "strength",
+                "Each column by itself against all columns of the other side. Each test used "
+                f"{effects[0].rows[0]} rows.",
             )
 
     def figures() -> Any:
@@ -187,6 +205,7 @@ def _answer(
         "dropped_rows": dropped,
         **{option[2:]: side for option, side in sides.items()},
         **test_record(result, alpha, seed),
+        "missing": gaps.record,
         "drivers": drivers_record(effects),
     }
     return Answer(

@@ -159,8 +159,8 @@ def _answer(
         f"{len(graph.names)} columns of {source} ({rows} rows) are joined by {edges}, "
         f"{len(directed)} of them with a direction ({test}, {tests})."
         if count
-        else f"No two of the {len(graph.names)} columns of {source} ({rows} rows) depend on each other "
-        f"({test}, {tests})."
+        else f"No two of the {len(graph.names)} columns of {source} ({rows} rows) show a dependence "
+        f"({test}, {tests}); this does not show that they are independent."
     )
     if dropped:
         sentence += f" {dropped} rows with missing cells were left out."

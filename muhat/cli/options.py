@@ -18,6 +18,20 @@ class Missing(StrEnum):
     drop = "drop"
 
 
+class MissingInTests(StrEnum):
+    """What a test does with missing cells; ``error`` is the old word for ``refuse``."""
+
+    compare = "compare"
+    drop = "drop"
+    refuse = "refuse"
+    error = "error"
+
+    @property
+    def word(self) -> str:
+        """As the library has it."""
+        return "refuse" if self is MissingInTests.error else self.value
+
+
 class KernelChoice(StrEnum):
     """Which kernels a test uses."""
 
@@ -50,6 +64,13 @@ Alpha = Annotated[
 ]
 MissingCells = Annotated[
     Missing, typer.Option("--missing", help="Rows with missing cells: an error, or drop them.")
+]
+MissingToCompare = Annotated[
+    MissingInTests,
+    typer.Option(
+        "--missing",
+        help="Missing cells: compare them as values, drop rows that have one, or refuse (formerly error).",
+    ),
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]

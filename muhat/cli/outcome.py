@@ -147,17 +147,38 @@ def drivers_table(page: Page, effects: Sequence[ColumnEffect], effect: str, capt
     from muhat.testing.result import format_pvalue
 
     rows = [
-        (column.name, f"{column.effect_size:.2f}", format_pvalue(column.pvalue))
+        (
+            column.name,
+            f"{column.effect_size:.2f}"
+            + (" ({:.2f} to {:.2f})".format(*column.interval) if column.interval else ""),
+            format_pvalue(column.pvalue),
+        )
         for column in effects[:DRIVERS]
     ]
     more = f" The first {DRIVERS} of {len(effects)}." if len(effects) > DRIVERS else ""
     page.table(rows, ["column", effect, "adjusted p"], caption + more)
 
 
+def missing_table(page: Page, shares: dict[str, tuple[float, ...]], sides: Sequence[str]) -> None:
+    """Shares of missing cells, if there are any."""
+    most = sorted(shares, key=lambda name: -max(shares[name]))
+    rows = [(name, *(f"{100 * share:.2g}%" for share in shares[name])) for name in most[:DRIVERS]]
+    if rows:
+        more = f" The first {DRIVERS} of {len(most)}." if len(most) > DRIVERS else ""
+        page.table(rows, ["column", *sides], f"Share of missing cells.{more}")
+
+
 def drivers_record(effects: Sequence[ColumnEffect]) -> list[dict[str, Any]]:
     """The same for JSON."""
     return [
-        {"column": column.name, "effect_size": column.effect_size, "pvalue": column.pvalue}
+        {
+            "column": column.name,
+            "effect_size": column.effect_size,
+            "effect_interval": None if column.interval is None else list(column.interval),
+            "pvalue": column.pvalue,
+            "missing": list(column.missing),
+            "rows": list(column.rows),
+        }
         for column in effects
     ]
 

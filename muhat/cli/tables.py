@@ -197,11 +197,13 @@ def prepare(
     categories: Sequence[str],
     drop_missing: bool,
     droppable: bool = True,
+    keep_missing: bool = False,
 ) -> tuple[list[pl.DataFrame], list[int]]:
     """Some columns of each table as numbers and categories, and how many rows with missing cells went.
 
     A column that holds numbers in one table and text in the other is refused, as is one that holds both.
-    Not ``droppable``: the columns were named one by one, and no option leaves one out.
+    Not ``droppable``: the columns were named one by one, and no option leaves one out. With ``keep_missing``
+    all rows stay, and their missing cells are nulls.
     """
     import polars as pl
 
@@ -219,6 +221,9 @@ def prepare(
     gaps = [_missing(frame) for frame in frames]
     dropped = []
     for i, (table, frame, lost) in enumerate(zip(tables, frames, gaps, strict=True)):
+        if keep_missing:
+            dropped.append(0)
+            continue
         if lost and not drop_missing:
             cells = ", ".join(f"{name!r} ({count})" for name, count in list(lost.items())[:6])
             columns_too = ", or such columns with --drop" if droppable else ""
@@ -289,7 +294,9 @@ def doubts(frames: Sequence[pl.DataFrame], names: Sequence[str]) -> list[str]:
     for column in frames[0].columns:
         if frames[0][column].dtype != pl.String:
             continue
-        first, second = (frame[column].unique().sort().to_list() for frame in frames)
+        first, second = (frame[column].drop_nulls().unique().sort().to_list() for frame in frames)
+        if not first or not second:  # all cells of a file are missing
+            continue
         others: dict[str, list[str]] = {}
         for level in second:
             others.setdefault(_loosely(level), []).append(level)
@@ -341,7 +348,8 @@ def _refuse_identifier(
     frames: Sequence[pl.DataFrame], name: str, tables: Sequence[Table], leave: str
 ) -> None:
     """Text that never repeats is a name for a row, which says nothing about a distribution."""
-    if all(frame.height >= ID_ROWS and frame[name].n_unique() == frame.height for frame in frames):
+    cells = [frame[name].drop_nulls() for frame in frames]
+    if all(len(column) >= ID_ROWS and column.n_unique() == len(column) for column in cells):
         raise BadUsage(
             f"column {name!r} of {tables[0].name!r} has another text in every row, as an identifier or a "
             f"date has: {leave}, or take it as a category with --categories."

@@ -89,7 +89,9 @@ def two_sample(
     figure, axes = new_figure(2, 2, height=6.6, height_ratios=[5, 4])
     rng = np.random.default_rng(0)
     for sample, name, (colour, _), marker in zip((result.x, result.y), names, SIDES, ("o", "s"), strict=True):
-        points = _some(sample, rng)
+        # A missing cell has no place on an axis.
+        gaps = [result.encoder.indicators[j] for j in pair if j in result.encoder.indicators]
+        points = _some(sample[(sample[:, gaps] != 0).all(axis=1)], rng)
         _dots(axes[0, 0], points[:, pair], (a, b), rng, color=colour, marker=marker, label=name)
     _frame(axes[0, 0], a, b)
     _legend(axes[0, 0], above=True, ncols=2)
@@ -289,7 +291,7 @@ def _dots(
 
 
 def _alpha(points: int) -> float:
-    return float(np.clip(6 / points**0.5, 0.25, 0.8))
+    return float(np.clip(6 / max(points, 1) ** 0.5, 0.25, 0.8))
 
 
 def _frame(ax: Axes, a: Axis, b: Axis) -> None:
@@ -348,14 +350,19 @@ def _effects(ax: Axes, columns: Sequence[ColumnEffect], label: str, start: float
     shown = list(columns)[:LABELS]
     places = np.arange(len(shown))
     values = [max(100 * effect.effect_size, start) for effect in shown]
+    ends = [max(100 * e.interval[1], v) if e.interval else v for e, v in zip(shown, values, strict=True)]
     colours = [BLUE if effect.pvalue <= 0.05 else FILL for effect in shown]
     ax.barh(places, [v - start for v in values], 0.62, left=start, color=colours)
     ax.axvline(start, color=SOFT, linewidth=0.8)
     ax.set_yticks(places, [_short(effect.name) for effect in shown], parse_math=False)
     ax.set_ylim(max(len(shown), 3) - 0.4, -0.6)
-    right = start + 1.18 * max(max(values, default=start) - start, 0.2 * (100 - start))
+    right = start + 1.18 * max(max(ends, default=start) - start, 0.2 * (100 - start))
     ax.set_xlim(start, right)
     for place, value, effect in zip(places, values, shown, strict=True):
+        if effect.interval is not None:
+            low, high = (max(100 * end, start) for end in effect.interval)
+            ax.plot([low, high], [place, place], color=INK, linewidth=1.2)
+            value = max(value, high)
         note = f" p = {format_pvalue(effect.pvalue)}"
         ax.text(value, float(place), note, size=7.5, va="center", color=SOFT, clip_on=False)
     more = f", {len(shown)} of {len(columns)}" if len(columns) > len(shown) else ""

@@ -19,9 +19,10 @@ from muhat.kernels.stationary import Gaussian
 from muhat.learning.leave_one_out import stretch
 from muhat.testing.forms import BLOCK_ELEMENTS
 from muhat.testing.independence import centred_factor, independence_test
+from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
 from muhat.testing.result import TestResult
-from muhat.testing.samples import as_sample, refuse_constant
+from muhat.testing.samples import refuse_constant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -165,6 +166,7 @@ def conditional_independence_test(
     *,
     null: str = "bootstrap",
     permutations: int = 999,
+    missing: str = "compare",
     random_state: Any = None,
 ) -> ConditionalResult:
     """Test whether x and y are independent given z.
@@ -185,18 +187,20 @@ def conditional_independence_test(
         null: ``"bootstrap"``: random multipliers in KCI, permutations of the residuals in the residual test;
             or ``"gamma"``, an approximation, faster.
         permutations: how many, or draws of the bootstrap.
+        missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own;
+            ``"drop"`` rows that have one in x, y or z; ``"refuse"``.
         random_state: seed.
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (normalised HSIC of the
-        residuals, less what chance gives: 0 to 1), ``plot()`` and ``summary``.
+        residuals, less what chance gives: about 0 if they are independent, at most 1), ``missing``,
+        ``plot()`` and ``summary``.
     """
     check_choice(method, "method", METHODS)
     check_choice(null, "null", NULLS)
     permutations = check_count(permutations, "permutations", 19)
-    encoder_x, X = as_sample(x, "x", 10)
-    encoder_y, Y = as_sample(y, "y", 10)
-    encoder_z, Z = as_sample(z, "z", 10)
+    encoders, (X, Y, Z), gaps = paired_tables((x, y, z), ("x", "y", "z"), missing, 10)
+    encoder_x, encoder_y, encoder_z = encoders
     check_same_rows(X, Y, "x", "y")
     check_same_rows(X, Z, "x", "z")
     for A, name in ((X, "x"), (Y, "y"), (Z, "z")):
@@ -236,6 +240,7 @@ def conditional_independence_test(
         best=best,
         test=method,
         residuals=(left, right),
+        missing=gaps,
     )
 
 
@@ -265,7 +270,7 @@ def _strength(Phi: np.ndarray, Psi: np.ndarray) -> float:
     value = float(((Phi.T @ Psi) ** 2).sum())
     chance = float((Phi**2).sum() * (Psi**2).sum()) / (n - 1)
     top = float(np.linalg.norm(Phi.T @ Phi) * np.linalg.norm(Psi.T @ Psi))
-    return float(np.clip((value - chance) / (top - chance), 0.0, 1.0)) if top > chance else 0.0
+    return float(min((value - chance) / (top - chance), 1.0)) if top > chance else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,21 +280,28 @@ class ConditionalResult(TestResult):
     Attributes:
         test: "kci" or "residual".
         residuals: what is left of x and of y given z; of KCI the first feature of each.
+        missing: shares of missing cells by column, and what was done with them.
     """
 
     test: str = "kci"
     residuals: tuple[np.ndarray, np.ndarray] = field(
         default_factory=lambda: (np.empty((0, 1)), np.empty((0, 1))), repr=False
     )
+    missing: MissingCells = field(default_factory=MissingCells, repr=False)
 
     @property
     def summary(self) -> str:
-        found = "depend on each other given z" if self.pvalue <= 0.05 else "show no dependence given z"
+        found = self.pvalue <= 0.05
         how = {"kci": "kernel conditional independence", "residual": "HSIC of residuals"}[self.test]
-        return (
-            f"The variables {found} ({len(self.residuals[0])} rows; {how}; {self._how()}). Strength "
-            f"{self.effect_size:.2f} on a scale from 0 to 1."
-        )
+        said = "depend on each other given z" if found else "show no dependence given z"
+        parts = [
+            f"The variables {said} ({len(self.residuals[0])} rows; {how}; {self._how()}).",
+            f"Strength {self.effect_size:.2f} on a scale from 0 to 1."
+            if found
+            else "This does not show that they are independent given z.",
+            self.missing.sentence,
+        ]
+        return " ".join(part for part in parts if part)
 
     def plot(self) -> Figure:
         from muhat.report.tests import conditional

@@ -18,6 +18,7 @@ from muhat.kernels.base import Kernel
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels
 from muhat.testing.hadamard import cross_moments, hadamard_forms
+from muhat.testing.missing import CHOICES, MissingCells, paired_tables
 from muhat.testing.nulls import (
     gamma_null,
     memory_length,
@@ -29,7 +30,6 @@ from muhat.testing.nulls import (
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import (
     apart,
-    as_sample,
     as_table,
     check_streamed,
     column_names,
@@ -65,6 +65,7 @@ def independence_test(
     permutations: int = 999,
     representation: Representation | None = None,
     length: float | None = None,
+    missing: str = "compare",
     random_state: Any = None,
 ) -> IndependenceResult:
     """Test whether two variables are independent, by HSIC [G08].
@@ -95,12 +96,15 @@ def independence_test(
         representation: None as above, with 128 landmarks a kernel in windows; :class:`muhat.Exact` for exact
             kernels whatever the size; or :class:`muhat.Fourier` or :class:`muhat.Nystrom` features.
         length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
+        missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own, so that
+            what is missing may depend, too; ``"drop"`` rows that have one on either side; ``"refuse"``. Rows
+            that are read in blocks may have none.
         random_state: seed.
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel`` (of x and of y), ``effect_size`` (HSIC as
-        a share of its largest possible value, less what chance gives: 0 to 1), ``witness(x, y)``,
-        ``columns()``, ``plot()`` and ``summary``.
+        a share of its largest possible value, less what chance gives: about 0 if they are independent, at
+        most 1), ``witness(x, y)``, ``columns()``, ``missing``, ``plot()`` and ``summary``.
     """
     check_choice(method, "method", METHODS)
     permutations = check_count(permutations, "permutations", 19)
@@ -111,13 +115,14 @@ def independence_test(
     X: Any
     Y: Any
     if streams is None:
-        encoder_x, X = as_sample(x, "x", 4)
-        encoder_y, Y = as_sample(y, "y", 4)
+        (encoder_x, encoder_y), (X, Y), gaps = paired_tables((x, y), ("x", "y"), missing, 4)
         check_same_rows(X, Y, "x", "y")
         n = len(X)
         few_x, few_y = X[sample_indices(n)], Y[sample_indices(n)]
     else:
         refuse_unstreamed(method, representation)
+        check_choice(missing, "missing", CHOICES)
+        gaps = MissingCells(missing)
         (X, Y), (encoder_x, encoder_y) = streams, (Encoder(S.names) for S in streams)
         n, (few_x, few_y) = sample_rows(X, Y, names=("x", "y"))
         few_x, few_y = check_streamed(n, GROUPS, "x", few_x), check_streamed(n, GROUPS, "y", few_y)
@@ -189,7 +194,7 @@ def independence_test(
         if len(pairs) == 1:
             statistic = value / n**2
     top = float(np.sqrt(a.square * b.square))
-    effect = float(np.clip((value - mean) / (top - mean), 0.0, 1.0)) if top > mean else 0.0
+    effect = _strength(value, mean, top)
     return IndependenceResult(
         statistic=statistic,
         pvalue=pvalue,
@@ -206,7 +211,13 @@ def independence_test(
         encoder_y=encoder_y,
         seed=int(rng.integers(2**32)),
         rows=n,
+        missing=gaps,
     )
+
+
+def _strength(value: float, mean: float, top: float) -> float:
+    """HSIC beyond what chance gives, as a share of what it can be; below 0 where it falls short of chance."""
+    return float(min((value - mean) / (top - mean), 1.0)) if top > mean else 0.0
 
 
 def centred_gram(kernel: Kernel, X: np.ndarray) -> np.ndarray:
@@ -335,6 +346,7 @@ class IndependenceResult(TestResult):
         x, y: the rows as numbers; where rows are permuted in windows, at most 20 000 of them, which stand for
             all in ``witness()``, ``columns()`` and ``plot()``.
         rows: how many there are, whether kept or not.
+        missing: shares of missing cells by column, and what was done with them.
     """
 
     hsic: float = 0.0
@@ -345,6 +357,7 @@ class IndependenceResult(TestResult):
     encoder_y: Encoder = field(default_factory=Encoder, repr=False)
     seed: int = field(default=0, repr=False)
     rows: int = 0
+    missing: MissingCells = field(default_factory=MissingCells, repr=False)
 
     def witness(self, x: Any, y: Any) -> np.ndarray:
         """Joint embedding minus the product of the marginal ones at pairs (xᵢ, yᵢ), (k,).
@@ -362,7 +375,8 @@ class IndependenceResult(TestResult):
         """What each column of x shows of y and each column of y of x, the strongest first.
 
         Each is tested alone against the whole of the other; p-values are adjusted for the number of columns
-        by the largest score in each permutation.
+        by the largest score in each permutation. At most 1000 rows take part; ``rows`` of each column says
+        how many. A missing cell is a value of its column, and its indicator a column of its own.
         """
         permutations = min(len(self.null), 999) if permutations is None else permutations
         rng = np.random.default_rng(self.seed)
@@ -388,18 +402,27 @@ class IndependenceResult(TestResult):
                 value, a, b = cross_moments(kernels[0], across[0], column, other)
                 mean, _ = permutation_mean_variance(a, b)
                 top = float(np.sqrt(a.square * b.square))
-                effects.append(float(np.clip((value - mean) / (top - mean), 0.0, 1.0)) if top > mean else 0.0)
-        return column_effects(names, effects, np.stack(scores))
+                effects.append(_strength(value, mean, top))
+        return column_effects(names, effects, np.stack(scores), rows=(len(rows),))
 
     @property
     def summary(self) -> str:
-        found = "depend on each other" if self.pvalue <= 0.05 else "show no dependence"
-        return (
-            f"The variables {found} ({self.rows} rows; {self._how()}). Strength {self.effect_size:.2f} on "
-            "a scale from 0, independent, to 1, one determines the other."
-        )
+        parts = [
+            f"The variables {'depend on each other' if self.pvalue <= 0.05 else 'show no dependence'} "
+            f"({self.rows} rows; {self._how()}).",
+            strength_words(self.effect_size, self.pvalue <= 0.05),
+            self.missing.sentence,
+        ]
+        return " ".join(part for part in parts if part)
 
     def plot(self) -> Figure:
         from muhat.report.tests import independence
 
         return independence(self)
+
+
+def strength_words(strength: float, found: bool) -> str:
+    """The effect size in a sentence that says no more than the test found."""
+    if not found:
+        return "This does not show that they are independent."
+    return f"Strength {strength:.2f} on a scale from 0, independent, to 1, one determines the other."

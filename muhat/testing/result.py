@@ -77,14 +77,28 @@ class ColumnEffect:
         name: of the column.
         effect_size: on the scale of the test, for this column alone.
         pvalue: adjusted for the number of columns (family-wise).
+        interval: of the effect size, with probability 0.95; None where the test has none.
+        missing: share of missing cells in each sample; empty if no cell of the column is missing, or if they
+            were not compared.
+        rows: of each sample that the test of this column used.
     """
 
     name: str
     effect_size: float
     pvalue: float
+    interval: tuple[float, float] | None = None
+    missing: tuple[float, ...] = ()
+    rows: tuple[int, ...] = ()
 
 
-def column_effects(names: list[str], effects: list[float], scores: np.ndarray) -> list[ColumnEffect]:
+def column_effects(
+    names: list[str],
+    effects: list[float],
+    scores: np.ndarray,
+    intervals: list[Any] | None = None,
+    missing: list[Any] | None = None,
+    rows: tuple[int, ...] = (),
+) -> list[ColumnEffect]:
     """The columns, the strongest first, from their scores (columns, 1 + B), observed and permuted.
 
     p-values are adjusted for the number of columns by the largest score in each permutation.
@@ -92,7 +106,17 @@ def column_effects(names: list[str], effects: list[float], scores: np.ndarray) -
     largest = scores[:, 1:].max(axis=0)
     counts = 1 + (largest >= scores[:, :1] - 1e-9).sum(axis=1)
     order = np.argsort(-scores[:, 0], kind="stable")
-    return [ColumnEffect(names[j], effects[j], float(counts[j] / scores.shape[1])) for j in order]
+    return [
+        ColumnEffect(
+            names[j],
+            effects[j],
+            float(counts[j] / scores.shape[1]),
+            None if intervals is None else intervals[j],
+            () if missing is None else missing[j],
+            rows,
+        )
+        for j in order
+    ]
 
 
 def format_pvalue(p: float) -> str:

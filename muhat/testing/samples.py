@@ -29,16 +29,7 @@ def as_sample(X: Any, name: str, min_rows: int) -> tuple[Encoder, np.ndarray]:
 
 def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, np.ndarray]:
     """An encoder that knows the categories of both tables, and the rows of each."""
-    x, y = as_table(x), as_table(y)
-    if is_frame(x) and is_frame(y) and x.shape[1] > 1:
-        mine, theirs = set(map(str, x.columns)), set(map(str, y.columns))
-        if mine != theirs:
-            raise ValueError(
-                f"x and y have different columns: {sorted(mine - theirs)} only in x, "
-                f"{sorted(theirs - mine)} only in y. Pass the columns to compare, the same in both."
-            )
-        by_name = {str(c): c for c in y.columns}
-        y = y[[by_name[str(c)] for c in x.columns]]  # the same columns in another order are the same
+    x, y = same_order(as_table(x), as_table(y))
     encoder, A = encode(x, "x", min_rows, also=y)
     other, B = encode(y, "y", min_rows, also=x)
     check_same_columns(B, A.shape[1], "y", "x")
@@ -54,6 +45,20 @@ def as_samples(x: Any, y: Any, min_rows: int = 2) -> tuple[Encoder, np.ndarray, 
     B = encoder.transform(y, "y") if encoder.categories else B
     A, B = np.asarray(A, dtype=np.float64), np.asarray(B, dtype=np.float64)
     return encoder, _sane(A, "x"), _sane(B, "y")
+
+
+def same_order(x: Any, y: Any) -> tuple[Any, Any]:
+    """Two tables with the columns of y in the order of x; frames with other columns are refused."""
+    if is_frame(x) and is_frame(y) and x.shape[1] > 1:
+        mine, theirs = set(map(str, x.columns)), set(map(str, y.columns))
+        if mine != theirs:
+            raise ValueError(
+                f"x and y have different columns: {sorted(mine - theirs)} only in x, "
+                f"{sorted(theirs - mine)} only in y. Pass the columns to compare, the same in both."
+            )
+        by_name = {str(c): c for c in y.columns}
+        y = y[[by_name[str(c)] for c in x.columns]]  # the same columns in another order are the same
+    return x, y
 
 
 def _first_cell(X: Any, j: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -53,16 +54,24 @@ class SampleSums:
     Attributes:
         bins: sums over bins, one a kernel.
         moments: ``Σ(zᵢ − c)`` and ``Σ(zᵢ − c)(zᵢ − c)ᵀ`` about the centre c.
+        cells: of each column, rows in each bin and cell.
     """
 
     bins: list[BinSums]
     moments: tuple[np.ndarray, np.ndarray]
+    cells: list[np.ndarray]
 
 
 def sample_sums(
-    kernels: list[FeatureKernel], source: Any, bins: Bins, side: int, centre: np.ndarray, name: str
+    kernels: list[FeatureKernel],
+    source: Any,
+    bins: Bins,
+    side: int,
+    centre: np.ndarray,
+    name: str,
+    cells: Sequence[Any] = (),
 ) -> SampleSums:
-    """Sums of the features of every kernel over the bins of one sample: one pass.
+    """Sums of the features of every kernel over the bins of one sample, and its ``cells``: one pass.
 
     With many rows Fourier features are in single precision, about ``centre``; all sums are in double.
     """
@@ -85,14 +94,15 @@ def sample_sums(
                     target = sums[at[a], edges[k] : edges[k + 1]]
                     target += np.add.reduce(Phi[a:b], axis=0, dtype=np.float64)
                     diagonals[at[a], k] += squares[a:b].sum(dtype=np.float64)
+        counted = [part.count(A, L, count) for part in cells]
         A -= centre
-        return sums, diagonals, A.sum(axis=0), A.T @ A
+        return sums, diagonals, A.sum(axis=0), A.T @ A, *counted
 
-    sums, diagonals, first, second = sum_rows(
+    sums, diagonals, first, second, *counted = sum_rows(
         work, source, labels, names=(name, "labels"), width=max(ROW_WIDTH, len(centre))
     )
     parts = [BinSums(sums[:, a:b], diagonals[:, k]) for k, (a, b) in enumerate(pairwise(edges))]
-    return SampleSums(parts, (first, second))
+    return SampleSums(parts, (first, second), counted)
 
 
 def row_features(kernel: FeatureKernel, A: np.ndarray, centre: np.ndarray, single: bool) -> np.ndarray:

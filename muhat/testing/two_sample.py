@@ -14,11 +14,11 @@ from muhat.engine import paired_sources, sample_indices, sample_rows
 from muhat.gram import Exact, FeatureKernel, Fourier, Nystrom, as_representation, streamed_representation
 from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel, NoClosedForm
-from muhat.kernels.delta import Delta
-from muhat.kernels.stationary import Gaussian
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels, is_moment
+from muhat.testing.columns import BlockCounts, all_cells, columns_alone, count_columns
 from muhat.testing.forms import SINGLE_ROWS, Bins, Forms, binned_mmd, feature_forms, quadratic_forms
+from muhat.testing.missing import CHOICES, MissingCells, two_tables
 from muhat.testing.nulls import (
     Moments,
     gamma_null,
@@ -28,15 +28,15 @@ from muhat.testing.nulls import (
     permutation_pvalue,
     wild_multipliers,
 )
-from muhat.testing.result import ColumnEffect, TestResult, column_effects
+from muhat.testing.result import ColumnEffect, TestResult
 from muhat.testing.samples import (
-    as_samples,
     check_streamed,
     column_names,
     pooled,
     refuse_constant,
     streamed_encoder,
 )
+from muhat.testing.separation import separation
 from muhat.testing.streamed import bin_size, sample_embedding, sample_sums
 
 if TYPE_CHECKING:
@@ -46,10 +46,6 @@ METHODS = ("permutation", "gamma", "wild")
 # Beyond this many rows in all, features stand in for the kernels unless exact ones are asked for.
 EXACT_ROWS = 10_000
 FEATURES = 512
-# Rows that single columns are looked at with, at most.
-COLUMN_ROWS = 4000
-# Rows of each sample that the effect size looks at: all of few, a fifth of many.
-RANKED_ROWS = 300
 # By how much a kernel of moments must lead to be called the one that shows the effect most: a local
 # kernel also says where.
 LEAD = 1.0
@@ -65,6 +61,7 @@ def two_sample_test(
     biased: bool = False,
     representation: Representation | None = None,
     length: float | None = None,
+    missing: str = "compare",
     random_state: Any = None,
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution, by their MMD [G12].
@@ -90,12 +87,17 @@ def two_sample_test(
             :class:`muhat.Nystrom` features, whose cost grows linearly with the rows. None takes exact
             kernels up to 10 000 rows in all, and 512 features beyond and for rows that are read in blocks.
         length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
+        missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own, so that
+            a difference in what is missing is a difference; ``"drop"`` rows that have one, which may hide or
+            make a difference (``result.missing`` says how many, and whether the samples differ in that);
+            ``"refuse"``. Rows that are read in blocks may have none.
         random_state: seed.
 
     Returns:
-        Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (how often the witness
-        function, made without the rows in question, ranks a row of x above one of y: from 0.5, alike, to
-        1, apart), ``witness(points)``, ``columns()``, ``plot()`` and ``summary``.
+        Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (how often a regularised
+        witness, made without the rows in question, ranks a row of x above one of y: about 0.5 if they are
+        alike, 1 if they can be told apart), ``effect_interval``, ``witness(points)``, ``columns()``,
+        ``missing``, ``plot()`` and ``summary``.
     """
     check_choice(method, "method", METHODS)
     permutations = check_count(permutations, "permutations", 19)
@@ -106,11 +108,12 @@ def two_sample_test(
     A: Any
     B: Any
     if streams is None:
-        encoder, A, B = as_samples(x, y)
+        encoder, A, B, gaps = two_tables(x, y, missing)
         n, m = len(A), len(B)
         few_x, few_y = A[sample_indices(n)], B[sample_indices(m)]
     else:
-        (A, B), encoder = streams, streamed_encoder(*streams)
+        check_choice(missing, "missing", CHOICES)
+        (A, B), encoder, gaps = streams, streamed_encoder(*streams), MissingCells(missing)
         refuse_unstreamed(method, representation)
         (n, (few_x,)), (m, (few_y,)) = sample_rows(A, names=("x",)), sample_rows(B, names=("y",))
         few_x, few_y = check_streamed(n, 2, "x", few_x), check_streamed(m, 2, "y", few_y)
@@ -129,12 +132,13 @@ def two_sample_test(
         representation = Fourier(FEATURES)
     kernels = represent(kernels, representation, some, rng, given)
     featured = [k for k in kernels if isinstance(k, FeatureKernel)]
-    forms, sums, centre = None, (), some.mean(axis=0)
+    forms, sums, cells, centre = None, (), [], some.mean(axis=0)
     if method == "permutation" and len(featured) == len(kernels):
         bins = Bins.draw(n, m, bin_size(n, m), rng)
+        cells = all_cells(some, encoder)
         members = label_permutations(*bins.counts, permutations, rng)
         sums = tuple(
-            sample_sums(featured, S, bins, side, centre, name)
+            sample_sums(featured, S, bins, side, centre, name, cells)
             for side, (S, name) in enumerate(((A, "x"), (B, "y")))
         )
         both = zip(sums[0].bins, sums[1].bins, strict=True)
@@ -164,13 +168,14 @@ def two_sample_test(
             best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
             series = fuse(scores, weights)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
-    effect = _ranking(kernels[best], few_x, few_y, rng)
-    embeddings = None
+    effect, interval = separation(few_x, few_y, encoder, rng)
+    embeddings, counts = None, None
     if sums and n + m > len(few_x) + len(few_y):  # the rows are not all kept
         embeddings = tuple(
             sample_embedding(featured[best], part.bins[best], part.moments, few, rows, centre, encoder)
             for part, few, rows in zip(sums, (few_x, few_y), (n, m), strict=True)
         )
+        counts = [BlockCounts(*part) for part in zip(cells, sums[0].cells, sums[1].cells, strict=True)]
     return TwoSampleResult(
         statistic=statistic,
         pvalue=pvalue,
@@ -186,6 +191,10 @@ def two_sample_test(
         seed=int(rng.integers(2**32)),
         rows=(n, m),
         streamed_embeddings=embeddings,
+        effect_interval=interval,
+        effect_rows=(len(few_x), len(few_y)),
+        missing=gaps,
+        counts=counts,
     )
 
 
@@ -279,23 +288,6 @@ def _gamma(forms: Forms, n: int, m: int, statistic: float) -> tuple[float, np.nd
     return float(gamma.sf(statistic, shape, scale=scale)), null
 
 
-def _ranking(kernel: Kernel, x: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> float:
-    """How often the witness ranks a row of x above one of y that both had no part in it, ties half.
-
-    Leaving out the pair, and not one row at a time, keeps rows that are alike level:
-    ``f(xᵢ) − f(yⱼ) = aᵢ − bⱼ + (1/(n−1) + 1/(m−1)) k(xᵢ, yⱼ)`` with a and b free of the other row.
-    """
-    x, y = (_some(sample, min(max(RANKED_ROWS, len(sample) // 5), 2000), rng) for sample in (x, y))
-    n, m = len(x), len(y)
-    xx, yy, xy = kernel(x), kernel(y), kernel(x, y)
-    a = (xx.sum(axis=1) - np.diagonal(xx)) / (n - 1) - xy.sum(axis=1) / (m - 1)
-    b = xy.sum(axis=0) / (n - 1) - (yy.sum(axis=1) - np.diagonal(yy)) / (m - 1)
-    difference = a[:, None] - b + (1 / (n - 1) + 1 / (m - 1)) * xy
-    slack = 1e-9 * float(np.abs(difference).max())
-    share = np.mean(difference > slack) + 0.5 * np.mean(np.abs(difference) <= slack)
-    return float(max(share, 0.5))
-
-
 @dataclass(frozen=True, eq=False)
 class TwoSampleResult(TestResult):
     """Outcome of :func:`two_sample_test`.
@@ -303,9 +295,14 @@ class TwoSampleResult(TestResult):
     Attributes:
         mmd2: the squared MMD with ``kernel``, biased or not as asked.
         x, y: the samples as numbers; with features, at most 20 000 rows of each, which stand for all in
-            ``effect_size``, ``columns()`` and ``plot()``.
+            ``effect_size`` and ``plot()``.
         encoder: how tables became numbers.
         rows: of each sample, whether kept or not.
+        effect_interval: of ``effect_size``, with probability 0.95 if rows are independent [DDC88]; wider than
+            it must be where the samples differ much.
+        effect_rows: rows of each sample that ``effect_size`` comes from, at most 20 000.
+        missing: shares of missing cells by column and sample, and what was done with them.
+        counts: of all rows by column, where not all rows are kept.
     """
 
     mmd2: float = 0.0
@@ -315,6 +312,10 @@ class TwoSampleResult(TestResult):
     seed: int = field(default=0, repr=False)
     rows: tuple[int, int] = (0, 0)
     streamed_embeddings: tuple[Any, ...] | None = field(default=None, repr=False)
+    effect_interval: tuple[float, float] = (0.0, 1.0)
+    effect_rows: tuple[int, int] = (0, 0)
+    missing: MissingCells = field(default_factory=MissingCells, repr=False)
+    counts: list[BlockCounts] | None = field(default=None, repr=False)
 
     @property
     def embeddings(self) -> tuple[Embedding, Embedding]:
@@ -334,39 +335,28 @@ class TwoSampleResult(TestResult):
     def columns(self, permutations: int | None = None) -> list[ColumnEffect]:
         """What each column shows by itself, the strongest first.
 
-        Every column is tested alone, at three scales; p-values are adjusted for the number of columns by
-        the largest score in each permutation. A difference that lies in how columns go together need not
-        show in any.
+        Every column is tested alone, on all rows: at three scales of its ranks, on its categories, and on
+        what is missing. p-values are adjusted for the number of columns by the largest score in each
+        permutation. A difference that lies in how columns go together need not show in any; and a column
+        whose test does not reject may differ all the same.
         """
         rng = np.random.default_rng(self.seed)
         permutations = min(len(self.null), 999) if permutations is None else permutations
-        x, y = (_some(s, COLUMN_ROWS // 2, rng) for s in (self.x, self.y))
-        Z, n, m = np.concatenate([x, y]), len(x), len(y)
-        names = column_names(self.encoder, Z.shape[1], "x")
-        V = _centred_labels(n, m, permutations, rng)
-        scores, effects = [], []
-        for j in range(Z.shape[1]):
-            kernels = _column_kernels(Z[:, [j]], j in self.encoder.categories)
-            if not kernels:  # a constant column shows nothing
-                scores.append(np.zeros(1 + permutations))
-                effects.append(0.5)
-                continue
-            forms = quadratic_forms(kernels, Z[:, [j]], V)
-            each = normal_scores(_unbiased(forms, V, n, m))
-            best = int(each[:, 0].argmax())
-            even = np.full(len(each), 1 / len(each))
-            scores.append(normal_scores(fuse(each, even)[None])[0])
-            effects.append(_ranking(kernels[best], x[:, [j]], y[:, [j]], rng))
-        return column_effects(names, effects, np.stack(scores))
+        counts = self.counts or count_columns(self.x, self.y, self.encoder, rng)
+        names = column_names(self.encoder, self.x.shape[1], "x")
+        return columns_alone(counts, [names[c.cells.column] for c in counts], permutations, rng)
+
+    @property
+    def effect_sentence(self) -> str:
+        """The effect size in words that agree with the test at the level 0.05."""
+        return effect_words(self, self.pvalue <= 0.05)
 
     @property
     def summary(self) -> str:
         n, m = self.rows
         found = "The samples differ" if self.pvalue <= 0.05 else "No difference was found"
-        return (
-            f"{found} ({n} and {m} rows; {self._how()}). Of two rows, one of each sample, the witness tells "
-            f"which is which {100 * self.effect_size:.0f}% of the time (50% if they are alike)."
-        )
+        parts = [f"{found} ({n} and {m} rows; {self._how()}).", self.effect_sentence, self.missing.sentence]
+        return " ".join(part for part in parts if part)
 
     def plot(self) -> Figure:
         from muhat.report.tests import two_sample
@@ -374,14 +364,24 @@ class TwoSampleResult(TestResult):
         return two_sample(self)
 
 
-def _some(sample: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    return sample if len(sample) <= rows else sample[rng.choice(len(sample), rows, replace=False)]
-
-
-def _column_kernels(z: np.ndarray, categorical: bool) -> list[Kernel]:
-    if (z == z[0]).all():
-        return []
-    if categorical:
-        return [Delta()]
-    base = Gaussian("scaled").resolve(z)
-    return [base.replace(lengthscale=c * base.lengthscale) for c in (0.25, 1.0, 4.0)]  # type: ignore
+def effect_words(result: TwoSampleResult, found: bool) -> str:
+    """How well the samples can be told apart, in a sentence that says no more than the test found."""
+    low, high = result.effect_interval
+    some = (
+        "" if result.effect_rows == result.rows else f", from {max(result.effect_rows)} rows of each at most"
+    )
+    if found and low > 0.5:
+        return (
+            "Of two rows, one of each sample, the witness tells which is which "
+            f"{100 * result.effect_size:.0f}% of the time (95% interval {100 * low:.0f}% to "
+            f"{100 * high:.0f}%{some}; 50% is chance)."
+        )
+    text = (
+        f"The witness tells two rows, one of each sample, apart between {100 * low:.0f}% and "
+        f"{100 * high:.0f}% of the time (95% interval{some}; 50% is chance)"
+    )
+    if found:
+        return f"{text}: the test finds a difference that hardly shows in single rows."
+    if low > 0.5:
+        return f"{text}: this is not in line with the test, so look again with more rows."
+    return f"{text}. This does not show that the samples are alike."

@@ -50,7 +50,7 @@ def test_the_answer_in_words(files):
     assert result.exit_code == 0, result.output
     words = " ".join(result.stdout.split())
     assert words.startswith("one.csv and two.csv differ (p = 0.01, 99 permutations).")
-    assert "these columns differ: a." in words
+    assert "these columns differ: a (each test used 40 and 50 rows)." in words
     assert "40 and 50" in words
     assert result.stdout.index("statistic") > result.stdout.index("differ")
     assert "\x1b" not in result.stdout
@@ -149,14 +149,52 @@ def test_categories_that_may_be_spelled_differently_are_warned_of_and_not_merged
 def test_missing_cells(files):
     text = (files / "two.csv").read_text().splitlines()
     (files / "gaps.csv").write_text("\n".join([text[0], ",1,u", *text[1:]]) + "\n")
-    refused = invoke(files / "one.csv", files / "gaps.csv")
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--missing drop" in refused.stderr
+    for word in ("refuse", "error"):  # the old word still works
+        refused = invoke(files / "one.csv", files / "gaps.csv", "--missing", word)
+        assert (refused.exit_code, refused.stdout) == (2, "")
+        assert "--missing drop" in refused.stderr
     dropped = invoke(
         files / "one.csv", files / "gaps.csv", "--missing", "drop", "--json", "--permutations", 19
     )
     assert json.loads(dropped.stdout)["dropped_rows"] == [0, 1]
     assert json.loads(dropped.stdout)["rows"] == [40, 50]
+    compared = json.loads(
+        invoke(files / "one.csv", files / "gaps.csv", "--json", "--permutations", 19).stdout
+    )
+    assert compared["rows"] == [40, 51]
+    assert compared["missing"]["shares"] == {"a": [0.0, 1 / 51]}
+    assert "Missing cells: a 0% → 2%" in compared["summary"]
+
+
+def test_what_is_missing_is_a_finding(tmp_path):
+    """Dropping rows hid that more cells are missing."""
+    rng = np.random.default_rng(0)
+    for name, share in (("one.csv", 0.05), ("two.csv", 0.25)):
+        a, b = rng.normal(size=(2, 300))
+        gone = rng.random(300) < share
+        pl.DataFrame({"a": a, "b": b}).with_columns(
+            pl.when(pl.Series(~gone)).then(pl.col("a")).alias("a")
+        ).write_csv(tmp_path / name)
+    arguments = (tmp_path / "one.csv", tmp_path / "two.csv", "--permutations", 99)
+    compared = " ".join(invoke(*arguments).stdout.split())
+    assert "one.csv and two.csv differ" in compared
+    assert "these columns differ: a (missing" in compared
+    dropped = " ".join(invoke(*arguments, "--missing", "drop").stdout.split())
+    assert "show no difference" in dropped
+    assert "this may hide or make a difference. The samples differ in how many rows have one" in dropped
+
+
+def test_a_test_that_does_not_reject_shows_nothing(tmp_path):
+    """Two columns that differ in how they go together, and no claim that they are alike by themselves."""
+    rng = np.random.default_rng(0)
+    for name, sign in (("one.csv", 1), ("two.csv", -1)):
+        a = rng.normal(size=200)
+        b = sign * 0.8 * a + 0.6 * rng.normal(size=200)
+        pl.DataFrame({"a": a, "b": b}).write_csv(tmp_path / name)
+    words = " ".join(invoke(tmp_path / "one.csv", tmp_path / "two.csv", "--permutations", 99).stdout.split())
+    assert "No single column's test rejects (each test used 200 and 200 rows)" in words
+    assert "this does not show that the columns are alike" in words
+    assert "how they go together" not in words
 
 
 def test_the_report(files):
@@ -207,7 +245,8 @@ BAD = {
     "header alone": (lambda f: bad(f, "a,b,c\n"), "0 rows"),
     "one row": (lambda f: bad(f, "a,b,c\n1,2,u\n"), "at least 2"),
     "mixed types": (lambda f: bad(f, "a,b,c\n1,2,u\n2,x,u\n"), "mixes numbers and text"),
-    "missing": (lambda f: bad(f, "a,b,c\n1,2,u\n,3,u\n"), "missing cells"),
+    "missing": (lambda f: bad(f, "a,b,c\n1,2,u\n,3,u\n", "--missing", "refuse"), "missing cells"),
+    "all missing": (lambda f: bad(f, "a,b,c\n1,,u\n,3,u\n", "--missing", "drop"), "without missing cells"),
     "identifier": (lambda f: bad(f, "a,id\n1,x\n2,y\n3,z\n", "--drop", "b,c"), "only 'bad.csv' has 'id'"),
     "other columns": (lambda f: bad(f, "a,b,d\n1,2,u\n2,3,u\n"), "different columns"),
     "unknown column": (lambda f: [f / "one.csv", f / "two.csv", "--columns", "z"], "--columns names 'z'"),

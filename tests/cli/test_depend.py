@@ -125,13 +125,13 @@ def test_bad_input_is_one_line_and_status_2(data, case, monkeypatch):
     [
         ("a,b\n1,1\n1,2\n1,3\n1,4\n1,5\n", "every row of x is the same"),
         ("a,b\n1,1\n2,2\n", "at least 4"),
-        ("a,b\n1,1\n2,\n3,3\n4,1\n5,1\n", "missing cells"),
+        ("a,b\n1,1\n2,\n3,3\n4,1\n5,\n", "missing cells"),
         ("a,b\n1,1\n2,x\n3,3\n4,1\n5,1\n", "mixes numbers and text"),
     ],
 )
 def test_data_that_cannot_be_tested(tmp_path, content, message):
     (tmp_path / "t.csv").write_text(content)
-    result = invoke(tmp_path / "t.csv", "--x", "a", "--y", "b")
+    result = invoke(tmp_path / "t.csv", "--x", "a", "--y", "b", "--missing", "refuse")
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
     assert "--drop" not in result.stderr  # which this command does not have

@@ -223,7 +223,7 @@ class TestBadInput:
     )
     def test_data(self, data, error, message):
         with pytest.raises(error, match="(?s)" + message):
-            mh.conditional_independence_test(*data, **FEW)
+            mh.conditional_independence_test(*data, missing="refuse", **FEW)
 
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),

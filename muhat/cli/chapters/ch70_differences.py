@@ -55,13 +55,13 @@ def _scales(page: Page, seed: int, rng: np.random.Generator) -> None:
     median, many = page.run(which_kernel, x, y, seed)
     page.table(
         [
-            (name, len(r.kernels), format_pvalue(r.pvalue), f"{r.effect_size:.0%}")
+            (name, len(r.kernels), format_pvalue(r.pvalue))
             for name, r in (("at the median distance", median), ("many at once (the default)", many))
         ],
-        ["kernel", "kernels", "p-value", "rows told apart"],
-        "Are the samples alike? Of two rows, one of each sample, the last column says how often the test "
-        "tells which is which; 50% is guessing.",
+        ["kernel", "kernels", "p-value"],
+        "Are the samples alike?",
     )
+    page.say(many.effect_sentence)
     page.figure(
         tests.two_sample(many, ("round", "oblong")),
         "The default test: where one sample has more rows than the other (the witness function), the "
@@ -80,9 +80,12 @@ def _columns(page: Page, seed: int) -> None:
     result, columns = page.run(which_columns, first, second, seed)
     page.say(result.summary)
     page.table(
-        [(c.name, f"{c.effect_size:.2f}", format_pvalue(c.pvalue)) for c in columns],
-        ["column", "effect size", "adjusted p"],
-        "Each column by itself: 0.5 is no difference, 1 tells every pair of rows apart.",
+        [
+            (c.name, f"{c.effect_size:.2f}", "{:.2f} to {:.2f}".format(*c.interval), format_pvalue(c.pvalue))
+            for c in columns
+        ],
+        ["column", "effect size", "95% interval", "adjusted p"],
+        "Each column by itself, on all rows: 0.5 is chance, 1 tells every pair of rows apart.",
     )
 
 
