@@ -227,15 +227,23 @@ def _answer(
             [*head, *(f"{100 * q:.0f}%" for q in LEVELS)],
             "Quantiles.",
         )
+        if found.model is not None and found.model.atoms_ is not None:
+            page.table(
+                [(name, *found.density[i].probabilities) for i, name in enumerate(names)],
+                ["", *(f"{v:.6g}" for v in found.model.atoms_)],
+                f"Probability of each value of {outputs[0]}.",
+            )
         page.table(_facts(found, rows, dropped), ["", "value"], "How it was found.")
 
     def figures() -> Any:
         from muhat.report.density import DRAWN
         from muhat.report.density import density as draw
 
+        atoms = found.model is not None and found.model.atoms_ is not None
         more = f" The first {DRAWN} of {len(points)} points." if len(points) > DRAWN else ""
         shown = {
-            1: "The density" + (" at each point, with its interval and mean." if inputs else "."),
+            1: ("The probability of each value" if atoms else "The density")
+            + (" at each point, with its interval and mean." if inputs else "."),
             2: "The density as contours.",
         }
         caption = shown.get(len(outputs), "The density of each column by itself.") + more
@@ -264,6 +272,7 @@ def _answer(
                 "familiarity": found.familiarity[i] if found.familiarity else None,
                 "far": i in far,
                 "modes": found.modes[i] if found.modes else None,
+                "probabilities": _probabilities(found, i),
                 "columns": [
                     {
                         "column": name,
@@ -282,6 +291,14 @@ def _answer(
         "seed": seed,
     }
     return Answer(title, sentence, write, figures, record)
+
+
+def _probabilities(found: Found, i: int) -> dict[str, float] | None:
+    """Of the values of an output that takes few, at one point."""
+    if found.model is None or found.model.atoms_ is None:
+        return None
+    given = found.density[i]
+    return {f"{v:.12g}": float(p) for v, p in zip(given.values, given.probabilities, strict=True)}
 
 
 def _far(familiarity: list[float] | None) -> list[int]:
@@ -363,9 +380,15 @@ def _notes(
             f"The intervals are those of the density, not calibrated; with {CALIBRATED} rows or more they "
             "would be, on rows left out."
         )
+    atoms = None if found.model is None else found.model.atoms_
+    if atoms is not None:
+        out.append(
+            f"{outputs[0]} takes only {len(atoms)} different values: each of them has a probability, and "
+            "there is no density between them."
+        )
     for name in outputs:
         values = frame[name].n_unique()
-        if values <= FEW and frame.height > 3 * values:
+        if atoms is None and values <= FEW and frame.height > 3 * values:
             out.append(f"{name} takes only {values} different values: a density between them is not meant.")
     return out
 
@@ -379,8 +402,16 @@ def _facts(found: Found, rows: int, dropped: int) -> list[tuple[str, Any]]:
         return [*facts, ("kernel", kernel_words(found.density.kernel)), ("regulariser", found.density.reg)]
     if model.calibration_ is not None:
         facts.append(("of these for calibration", len(model.calibration_)))
-    if model.representation is not None:
-        facts.append(("landmarks that stand for the rows", LANDMARKS))
+    landmarks = getattr(model.representation_, "p", None)
+    if landmarks is not None:
+        facts.append(("landmarks that stand for the rows", landmarks))
+    if model.atoms_ is not None:
+        return [
+            *facts,
+            ("values of y", len(model.atoms_)),
+            ("kernel on x", kernel_words(model.kernel_x_)),
+            ("regulariser on x", model.reg_x_),
+        ]
     facts += [
         ("kernel on x", kernel_words(model.kernel_x_)),
         ("kernel on y", kernel_words(model.kernel_y_)),
