@@ -38,8 +38,8 @@ def test_probabilities_are_calibrated(fitted):
     np.testing.assert_allclose(P.sum(axis=1), 1)
     # As often as they say, value by value and where they say much.
     np.testing.assert_allclose(P.mean(axis=0), [(y == v).mean() for v in fitted.atoms_], atol=0.05)
-    sure = P > 0.5
-    assert abs((y[:, None] == fitted.atoms_)[sure].mean() - P[sure].mean()) < 0.06
+    sure = P > 0.35
+    assert abs((y[:, None] == fitted.atoms_)[sure].mean() - P[sure].mean()) < 0.05
     ends = fitted.interval(X, 0.8)
     assert 0.78 < ((ends[:, 0] <= y) & (y <= ends[:, 1])).mean() <= 1
 
