@@ -51,6 +51,15 @@ class Found:
     familiarity: list[float] | None
     model: Any
 
+    @property
+    def atoms(self) -> Any:
+        """The values of an output that takes few, or None."""
+        return getattr(self.density, "values", None)
+
+    def probabilities(self, i: int) -> Any:
+        """Of the atoms, at one point."""
+        return (self.density[i] if self.density.is_batch else self.density).probabilities
+
 
 def density(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A table.")],
@@ -130,7 +139,15 @@ def _find(Y: pl.DataFrame, X: pl.DataFrame, points: list[Point], level: float, s
 
         if rows < 5:
             raise BadUsage(f"{rows} rows are too few for a density: give at least 5.")
-        model, given = None, embed(Y).density()
+        from muhat.embedding import Atoms
+        from muhat.learning.scatter import find_atoms
+
+        values = Y[:, 0].to_numpy().astype(float)
+        atoms = find_atoms(values) if k == 1 else None
+        if atoms is None:
+            model, given = None, embed(Y).density()
+        else:
+            model, given = None, Atoms(atoms, (values == atoms[:, None]).mean(axis=1))
         intervals, familiarity = given.interval(level)[None], None
     else:
         from muhat.gram import Nystrom
@@ -227,10 +244,10 @@ def _answer(
             [*head, *(f"{100 * q:.0f}%" for q in LEVELS)],
             "Quantiles.",
         )
-        if found.model is not None and found.model.atoms_ is not None:
+        if found.atoms is not None:
             page.table(
-                [(name, *found.density[i].probabilities) for i, name in enumerate(names)],
-                ["", *(f"{v:.6g}" for v in found.model.atoms_)],
+                [(name, *map(_percent, found.probabilities(i))) for i, name in enumerate(names)],
+                ["", *(f"{v:.6g}" for v in found.atoms)],
                 f"Probability of each value of {outputs[0]}.",
             )
         page.table(_facts(found, rows, dropped), ["", "value"], "How it was found.")
@@ -239,7 +256,7 @@ def _answer(
         from muhat.report.density import DRAWN
         from muhat.report.density import density as draw
 
-        atoms = found.model is not None and found.model.atoms_ is not None
+        atoms = found.atoms is not None
         more = f" The first {DRAWN} of {len(points)} points." if len(points) > DRAWN else ""
         shown = {
             1: ("The probability of each value" if atoms else "The density")
@@ -295,10 +312,13 @@ def _answer(
 
 def _probabilities(found: Found, i: int) -> dict[str, float] | None:
     """Of the values of an output that takes few, at one point."""
-    if found.model is None or found.model.atoms_ is None:
+    if found.atoms is None:
         return None
-    given = found.density[i]
-    return {f"{v:.12g}": float(p) for v, p in zip(given.values, given.probabilities, strict=True)}
+    return {f"{v:.12g}": float(p) for v, p in zip(found.atoms, found.probabilities(i), strict=True)}
+
+
+def _percent(p: float) -> str:
+    return f"{100 * p:.0f}%" if p >= 0.01 else "<1%"
 
 
 def _far(familiarity: list[float] | None) -> list[int]:
@@ -380,7 +400,7 @@ def _notes(
             f"The intervals are those of the density, not calibrated; with {CALIBRATED} rows or more they "
             "would be, on rows left out."
         )
-    atoms = None if found.model is None else found.model.atoms_
+    atoms = found.atoms
     if atoms is not None:
         out.append(
             f"{outputs[0]} takes only {len(atoms)} different values: each of them has a probability, and "
@@ -398,6 +418,8 @@ def _facts(found: Found, rows: int, dropped: int) -> list[tuple[str, Any]]:
     if dropped:
         facts.append(("rows with missing cells, left out", dropped))
     model = found.model
+    if model is None and found.atoms is not None:
+        return [*facts, ("values of y", len(found.atoms))]
     if model is None:
         return [*facts, ("kernel", kernel_words(found.density.kernel)), ("regulariser", found.density.reg)]
     if model.calibration_ is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from muhat._validation import (
     check_same_columns,
     check_share,
 )
+from muhat.embedding.reconstruction import OutsideBox
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,15 @@ class Atoms:
         points = self._points(x)
         if len(points) != len(self):
             raise ValueError(f"x has {len(points)} rows, but there are {len(self)} distributions.")
-        return (self.probabilities * (points[:, None] == self.values)).sum(axis=1)
+        known = points[:, None] == self.values
+        if strange := int((~known.any(axis=1)).sum()):
+            warnings.warn(
+                f"{strange} of {len(points)} values are none of the {len(self.values)} seen in training, and "
+                "have probability 0: their log density is -inf.",
+                OutsideBox,
+                stacklevel=3,
+            )
+        return (self.probabilities * known).sum(axis=1)
 
     def mean(self) -> np.ndarray:
         """(1,) or (batch, 1)."""

@@ -18,7 +18,7 @@ from muhat.embedding.simplex import project_simplex
 from muhat.gram import Factored, as_dense
 
 # Weights that are held at once while quantiles are found.
-WEIGHTS = 1 << 24
+WEIGHTS = 1 << 22
 # Halvings of the range in which a quantile lies: to 1e-15 of it.
 HALVINGS = 50
 

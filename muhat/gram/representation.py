@@ -151,9 +151,9 @@ class Features(Representation):
 
 # Distinct inputs up to which a default fit is exact: a few seconds on two cores, and 128 MB a Gram.
 EXACT_INPUTS = 4000
-# Landmarks beyond, and the features of all rows together, which bound them for many rows (1.6 GB).
+# Landmarks beyond, and the features of all rows together, which bound them for many rows (.4 GB).
 LANDMARKS = 2000
-FEATURES = 2e8
+FEATURES = 5e7
 
 
 def default_representation(n: int) -> Representation:

@@ -241,7 +241,9 @@ def _targets(Y: np.ndarray, kernel_y: Kernel, means: bool, rng: np.random.Genera
     F = _factor(kernel_y, Y, rng)
     if not means:
         return F
-    parts = [A - A.mean(axis=0) for A in (Y / np.maximum(Y.std(axis=0), 1e-300), F)]
+    sd = Y.std(axis=0)
+    sd[np.ptp(Y, axis=0) == 0] = np.inf  # what a constant column has is rounding
+    parts = [(Y - Y.mean(axis=0)) / sd, F - F.mean(axis=0)]
     sizes = [np.sqrt((A**2).sum(axis=1).mean()) for A in parts]
     return np.hstack([A / (np.sqrt(2) * s if s > 0 else 1.0) for A, s in zip(parts, sizes, strict=True)])
 

@@ -66,7 +66,7 @@ def regress(
         rng: for subsets and landmarks.
     """
     offset = F.mean(axis=0)
-    kernel_y = default_kernel(F) if F.std(axis=0).all() else Linear()
+    kernel_y = default_kernel(F) if np.ptp(F, axis=0).all() else Linear()
     best = choose_conditional(X, F, kernel, kernel_y, None, True, rng, families=families, means=True)
     inputs = X if groups is None else groups.points
     few = _span(best, inputs, rng) if isinstance(represent, Exact) else None

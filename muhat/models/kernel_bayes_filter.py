@@ -57,6 +57,9 @@ from muhat.operators.streamed_filtering import (
 
 # Observations whose k(X, x) are made at a time.
 BLOCK = 256
+# A smoothed mean may leave the range of the training states by this share of it more than the filter's does.
+# A line through the data leaves it by a little, rightly; regressions that lost their way leave it by far.
+BEYOND = 0.5
 NO_HELP = (
     "On held-out stretches of the training sequences the smoother was no better than the filter: smooth "
     "gives the filter's answer. Set reg_backward_ (0.1, say) to smooth all the same."
@@ -141,7 +144,8 @@ class KernelBayesFilter(Estimator):
         """Learn from one sequence, ``X`` (T, d) and ``Z`` (T, k), or from lists of sequences.
 
         Args:
-            X, Z: observations and states.
+            X: observations.
+            Z: states.
             missing: what a row with NaN or inf in X or Z means: ``"raise"`` an error, or ``"split"`` the
                 sequence there, so that no step is learned across the gap. Single rows are left out.
 
@@ -424,11 +428,32 @@ class KernelBayesFilter(Estimator):
         if self.reg_backward_ is None:
             task = self._task(self.choice_.kernel_x, self.choice_.kernel_z, False, False)
             self.reg_backward_ = choose_backward(task, self.choice_, as_generator(self.random_state))
-            if np.isinf(self.reg_backward_):
-                warnings.warn(NO_HELP, stacklevel=2)
         if np.isinf(self.reg_backward_):
+            warnings.warn(NO_HELP, stacklevel=2)
             return self._filtered(reported, mass, near, observed)
-        return self._filtered(self._smoothed(states, reported), mass, near, observed)
+        smoothed = self._smoothed(states, reported)
+        before, after = (self._filtered(s, mass, near, observed) for s in (reported, smoothed))
+        lost = np.flatnonzero(self._beyond(after) > self._beyond(before) + BEYOND)
+        if not len(lost):
+            return after
+        warnings.warn(
+            f"At {len(lost)} of {len(rows)} steps (first: {lost[0]}) the smoothed state went far outside the "
+            "training states, and the filter's did not: the filter's answer is given there. Set a larger "
+            "reg_backward_, or train on more sequences.",
+            stacklevel=2,
+        )
+        left = set(lost.tolist())
+        mended = [f if t in left else s for t, (f, s) in enumerate(zip(reported, smoothed, strict=True))]
+        return self._filtered(mended, mass, near, observed)
+
+    def _beyond(self, found: Any) -> np.ndarray:
+        """How far the mean of each step lies outside the training states, in units of their range, (T,)."""
+        if self.encoder_z_.categories:
+            return np.zeros(len(found))
+        Z, mean = np.asarray(self.Z_), np.asarray(found.mean())
+        width = np.ptp(Z, axis=0)
+        out = np.maximum(Z.min(axis=0) - mean, mean - Z.max(axis=0)) / np.where(width > 0, width, 1.0)
+        return np.maximum(out, 0.0).max(axis=1)
 
     def _smoothed(self, carried: list[Any], reported: list[Any]) -> list[Any]:
         machine = self._machine

@@ -54,7 +54,8 @@ class LinearSystem:
         """By least squares from observations X (n, d) and states Z (n, k).
 
         Args:
-            X, Z: training sequences, one after the other.
+            X: observations of the training sequences, one after the other.
+            Z: their states.
             steps: which rows follow which; None for one sequence.
         """
         steps = steps or Steps.of([len(Z)])

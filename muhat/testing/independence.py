@@ -425,4 +425,4 @@ def strength_words(strength: float, found: bool) -> str:
     """The effect size in a sentence that says no more than the test found."""
     if not found:
         return "This does not show that they are independent."
-    return f"Strength {strength:.2f} on a scale from 0, independent, to 1, one determines the other."
+    return f"Strength {strength:.2f} on a scale from 0, independent, to 1, each determines the other."
