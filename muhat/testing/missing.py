@@ -174,9 +174,7 @@ def rows_of(X: Any, kept: np.ndarray) -> Any:
     """Some rows of a table."""
     if not is_frame(X):
         return np.asarray(X)[kept]
-    import narwhals as nw
-
-    return nw.from_native(X, eager_only=True).filter(kept.tolist()).to_native()
+    return X.iloc[np.flatnonzero(kept)] if hasattr(X, "iloc") else X.filter(kept.tolist())
 
 
 def _encoded(tables: Sequence[Any], names: Sequence[str]) -> tuple[GapEncoder, list[np.ndarray]]:

@@ -213,29 +213,33 @@ class Landmarks:
 def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Generator) -> Separation:
     """The AUC of a regularised witness on rows that had no part in it, with its interval.
 
-    The witness is a ridge regression of the label on Nyström features of all columns together and on hat
-    functions of each. With many rows the columns are first weighted by the gradients of a fit [RBPB24]. It is
-    made on four fifths of the rows and ranks the others, five times.
+    The witness is a ridge regression of the label on Nyström features of all columns together, on hat
+    functions of each, and on how frequent each category is in either sample where there are many. With many
+    rows the columns are first weighted by the gradients of a fit [RBPB24]. It is made on four fifths
+    of the rows and ranks the others, five times.
     """
     n, m = len(x), len(y)
     C = coordinates(np.concatenate([x, y]), encoder)
+    if _equal(C.points, n):
+        # Held out, a row would be told by its copy, which speaks against it: AUCs below ½ that mean nothing.
+        return Separation(0.5, newcombe(0.5, n, m))
     few = n + m <= FEW_ROWS
     order = canonical_order(C.points)
     places = np.empty(n + m, dtype=np.int64)
     places[order] = np.arange(n + m)
-    twins = _twins(C.points, order, n)
     count = min(n + m, int(np.clip((n + m) // 4, FEW_LANDMARKS, LANDMARKS)))
     landmarks = C.points[order[np.sort(rng.choice(n + m, count, replace=False))]]
     landmarks = np.unique(landmarks, axis=0)
     hats = hat_functions(C)
     hats = hats / np.sqrt((hats**2).sum() / len(hats) or 1.0)
     first = np.arange(n + m) < n
+    many = _many_levels(np.concatenate([x, y]), encoder)
     folds = min(FOLDS, n, m)
     plain = None
     results = []
     for _ in range(REPEATS if few else 1):
         keys = rng.permutation(n + m)[places]  # a random order, the same for the same rows
-        fold = _folds(keys, twins, first, folds)
+        fold = _folds(keys, first, folds)
         parts, sizes = [], []
         for k in range(folds):
             held = fold == k
@@ -249,6 +253,8 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
             else:
                 weights = _column_weights(landmarks, C.points[~held], first[~held], keys[~held])
                 Phi = _features(landmarks, weights, C.points, hats)
+            if many:
+                Phi = np.column_stack([Phi, *(level_rates(codes, first, ~held, keys) for codes in many)])
             scores = Ridge(Phi[~held], first[~held])(Phi[held])
             # Scores that differ by rounding alone are tied.
             scores = np.round(scores / (np.abs(scores).max() or 1.0), 9)
@@ -262,44 +268,51 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
     return Separation(float(auc), (float(low), float(high)))
 
 
-def _twins(P: np.ndarray, order: np.ndarray, n: int) -> np.ndarray:
-    """For every row of y the row of x that is its copy, each used once; −1 if there is none, (m,)."""
-    sorted_rows = np.round(P[order], 8)
-    new = np.r_[True, (sorted_rows[1:] != sorted_rows[:-1]).any(axis=1)]
-    content = np.empty(len(P), dtype=np.int64)
-    content[order] = np.cumsum(new)
-    sides = []
-    for labels in (content[:n], content[n:]):
-        at = np.argsort(labels, kind="stable")
-        starts = np.searchsorted(labels[at], labels[at])
-        copies = np.empty(len(labels), dtype=np.int64)
-        copies[at] = np.arange(len(labels)) - starts  # the first, second, … row with this content
-        sides.append(labels * (len(P) + 1) + copies)
-    by_key = np.argsort(sides[0])
-    at = np.searchsorted(sides[0][by_key], sides[1]).clip(max=n - 1)
-    found = by_key[at]
-    return np.where(sides[0][found] == sides[1], found, -1)
+def _many_levels(Z: np.ndarray, encoder: Encoder) -> list[np.ndarray]:
+    """Codes of the categories that have more levels than coordinates, (N,) each."""
+    codes = [np.unique(Z[:, j], return_inverse=True)[1].reshape(-1) for j in sorted(encoder.categories)]
+    return [c for c in codes if c.max() >= LEVELS]
 
 
-def _folds(keys: np.ndarray, twins: np.ndarray, first: np.ndarray, folds: int) -> np.ndarray:
-    """The fold of every row, as many rows of each sample in each, and copies in the same.
+def level_rates(codes: np.ndarray, first: np.ndarray, train: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    """For each row how much more frequent its category is in x than in y, from −1 to 1, (N,).
 
-    A row of y that is a copy of one of x would else be held out while the other, which speaks against it, is
-    in the training rows: two equal samples would look as if they could be told apart the wrong way round.
+    Of a training row it is told by the other half of the training rows: its own label has no part in it.
+
+    Args:
+        codes: of the category, (N,), from 0 on.
+        first: rows of x, (N,).
+        train: rows whose labels are known, (N,).
+        keys: that the halves are drawn by, (N,).
     """
+    half = np.argsort(np.argsort(keys)) % 2 == 0
+    out = np.zeros(len(codes))
+    for rows, told in ((~train, train), (train & half, train & ~half), (train & ~half, train & half)):
+        sizes = [max(int((told & side).sum()), 1) for side in (first, ~first)]
+        a, b = (
+            np.bincount(codes[told & side], minlength=codes.max() + 1) / size
+            for side, size in zip((first, ~first), sizes, strict=True)
+        )
+        # One row more on each side draws what few rows tell to 0.
+        rate = (a - b) / (a + b + 1 / sizes[0] + 1 / sizes[1])
+        out[rows] = rate[codes[rows]]
+    return out
+
+
+def _equal(P: np.ndarray, n: int) -> bool:
+    """Whether the first n rows are the others, in whatever order."""
+    if 2 * n != len(P):
+        return False
+    a, b = (np.round(part, 8) for part in (P[:n], P[n:]))
+    return bool((a[np.lexsort(a.T)] == b[np.lexsort(b.T)]).all())
+
+
+def _folds(keys: np.ndarray, first: np.ndarray, folds: int) -> np.ndarray:
+    """The fold of every row, as many rows of each sample in each."""
     out = np.empty(len(keys), dtype=np.int64)
-    n = int(first.sum())
-    out[np.argsort(keys[:n])] = np.arange(n) % folds
-    paired = twins >= 0
-    out[n:][paired] = out[:n][twins[paired]]
-    # The other rows of y fill up the folds that have fewest.
-    wanted = np.bincount(np.arange(len(twins)) % folds, minlength=folds)
-    lacking = np.maximum(wanted - np.bincount(out[n:][paired], minlength=folds), 0)
-    rest = np.flatnonzero(~paired)
-    rest = n + rest[np.argsort(keys[n:][rest])]
-    places = np.repeat(np.arange(folds), lacking)[: len(rest)]
-    places = np.r_[places, np.arange(len(rest) - len(places)) % folds]
-    out[rest] = places
+    for side in (first, ~first):
+        rows = np.flatnonzero(side)
+        out[rows[np.argsort(keys[rows])]] = np.arange(len(rows)) % folds
     return out
 
 

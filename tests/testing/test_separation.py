@@ -1,6 +1,7 @@
 """Effect sizes: AUC, DeLong, folds, coverage, and what the sentence says."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.metrics import roc_auc_score
@@ -102,3 +103,43 @@ def test_the_interval_covers_chance(n, d):
         low, high = separation(*rng.normal(size=(2, n, d)), Encoder(), np.random.default_rng(seed)).interval
         covered += low <= 0.5 <= high
     assert covered >= 0.92 * 150
+
+
+class TestManyLevels:
+    """Categories with more levels than coordinates."""
+
+    def table(self, seed, shift):
+        rng = np.random.default_rng(seed)
+        return pd.DataFrame({"day": [f"d{i}" for i in shift + rng.integers(0, 100, 800)]})
+
+    def test_that_no_sample_shares_tell_them_apart(self):
+        result = mh.two_sample_test(self.table(0, 0), self.table(1, 100), random_state=0)
+        assert result.effect_size > 0.97
+
+    def test_that_are_drawn_alike_tell_nothing(self):
+        aucs = []
+        for seed in range(8):
+            result = mh.two_sample_test(self.table(seed, 0), self.table(100 + seed, 0), random_state=0)
+            aucs.append(result.effect_size)
+            assert result.effect_interval[0] < 0.5 < result.effect_interval[1]
+        assert abs(np.mean(aucs) - 0.5) < 0.015
+
+    def test_a_row_has_no_part_in_its_own_rate(self):
+        from muhat.testing.separation import level_rates
+
+        codes, keys = np.arange(10), np.arange(10)
+        first, train = np.arange(10) < 5, np.ones(10, dtype=bool)
+        assert (level_rates(codes, first, train, keys) == 0).all()
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("levels", [2, 10, 40])
+def test_ties_do_not_make_an_effect(levels):
+    """Values that both samples share are no copies of rows: intervals of null effects hold ½."""
+    rng, held = np.random.default_rng(levels), 0
+    for _ in range(60):
+        Z = rng.integers(0, levels, (600, 1)).astype(float)
+        encoder = Encoder(None, {0: np.arange(levels).astype(str)})
+        low, high = separation(Z[:300], Z[300:], encoder, np.random.default_rng(0)).interval
+        held += low <= 0.5 <= high
+    assert held >= 53
