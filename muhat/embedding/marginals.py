@@ -9,18 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from muhat._array import Array
-from muhat.embedding.simplex import project_simplex
 from muhat.gram import Factored, as_dense
 
 # Weights that are held at once while quantiles are found.
 WEIGHTS = 1 << 22
 # Halvings of the range in which a quantile lies: to 1e-15 of it.
 HALVINGS = 50
+# Share of the outputs' own distribution in the shape between masses: it decides where the rest is flat.
+FLAT = 0.02
+
+Side = Literal["left", "right"]  # P(Y < t) or P(Y ≤ t), where there are jumps
+Component = Callable[[np.ndarray, Side], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,15 @@ class Scatter:
         shares: of the components in each column, (k, 3): weights on the outputs, residuals, and residuals in
             units of their spread.
         atoms: for each column its values in order, if they are few; else None.
+        masses: for each column the values that a good share of the rows take, in order, (m,); they may be
+            none. Such a column is no atom's: an outcome that is often 0 and continuous otherwise, say.
     """
 
     outputs: np.ndarray
     residuals: tuple[np.ndarray, np.ndarray]
     shares: np.ndarray
     atoms: tuple[np.ndarray | None, ...]
+    masses: tuple[np.ndarray, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,8 @@ class Marginals:
         lost: share of the marginal distribution of the outputs, (q,): 0 at the data, 1 far from them.
         weights: signed, on the outputs, (q, n); None where no column uses them.
         mixing: weights of the points in each member of the batch, (batch, q); None for one member a point.
+        jumps: for each column P(Y < v) and P(Y ≤ v) at each of its masses v, (q, m, 2), from the regression
+            of these indicators on x.
     """
 
     scatter: Scatter
@@ -61,6 +70,7 @@ class Marginals:
     lost: np.ndarray
     weights: Array | Factored | None
     mixing: np.ndarray | None = None
+    jumps: tuple[np.ndarray, ...] = ()
 
     def __getitem__(self, index: Any) -> Marginals:
         """A smaller batch."""
@@ -75,7 +85,10 @@ class Marginals:
             W = Factored(W.left[rows], W.right)
         elif W is not None:
             W = W[rows]
-        return replace(self, mean=self.mean[rows], scale=self.scale[rows], lost=self.lost[rows], weights=W)
+        jumps = tuple(G[rows] for G in self.jumps)
+        return replace(
+            self, mean=self.mean[rows], scale=self.scale[rows], lost=self.lost[rows], weights=W, jumps=jumps
+        )
 
     def cdf(self, column: int, t: np.ndarray) -> np.ndarray:
         """P(Y ≤ t) of one column at thresholds (batch, m), (batch, m)."""
@@ -87,18 +100,29 @@ class Marginals:
         order = np.argsort(s.outputs[:, j], kind="stable")
         y, C = s.outputs[order, j], None
         if s.shares[j, 0] > 0 and self.weights is not None:
-            P = project_simplex(np.asarray(as_dense(self.weights)))[:, order]
-            C = np.concatenate([np.zeros((len(P), 1)), np.cumsum(P, axis=1)], axis=1)
+            C = _cumulative(np.asarray(as_dense(self.weights))[:, order], y)
         mean, scale, lost = self.mean[:, [j]], self.scale[:, [j]], self.lost[:, None]
+        masses = s.masses[j] if s.masses else np.empty(0)
+
+        def apart(t: np.ndarray, side: Side) -> np.ndarray:
+            return _share_below(s.residuals[0][:, j], _above(s.atoms[j], t) - mean)
+
+        def spread(t: np.ndarray, side: Side) -> np.ndarray:
+            return _share_below(s.residuals[1][:, j], (_above(s.atoms[j], t) - mean) / scale)
+
+        def weighted(t: np.ndarray, side: Side) -> np.ndarray:
+            return np.take_along_axis(C, np.searchsorted(y, t, side=side), axis=1)  # type: ignore[arg-type]
+
+        parts: list[tuple[float, Component]] = [(s.shares[j, 1], apart), (s.shares[j, 2], spread)]
+        if C is not None:
+            parts.append((s.shares[j, 0], weighted))
+        parts = [(share, part) for share, part in parts if share > 0]
+        if len(masses):
+            parts = [(share, _with_jumps(part, y, masses, self.jumps[j])) for share, part in parts]
 
         def at_points(t: np.ndarray) -> np.ndarray:
-            place = np.searchsorted(y, t, side="right")
-            gap = _above(s.atoms[j], t) - mean
-            out = s.shares[j, 1] * _share_below(s.residuals[0][:, j], gap)
-            out += s.shares[j, 2] * _share_below(s.residuals[1][:, j], gap / scale)
-            if C is not None:
-                out += s.shares[j, 0] * np.take_along_axis(C, place, axis=1)
-            return (1 - lost) * out + lost * place / len(y)
+            shape = sum(share * part(t, "right") for share, part in parts)
+            return (1 - lost) * shape + lost * np.searchsorted(y, t, side="right") / len(y)
 
         mixing = self.mixing
         if mixing is None:
@@ -138,6 +162,9 @@ class Marginals:
                 middle = (low + high) / 2
                 reached = cdf(middle) >= levels - 1e-9
                 low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+            for v in s.masses[j] if s.masses else ():
+                # A jump at v is found from either side of it: the quantile is v itself.
+                high = np.where((low <= v) & (v <= high), v, high)
             out[:, :, j] = high
         return out
 
@@ -149,6 +176,52 @@ class Marginals:
         F = self.cdf(column, np.tile(atoms, (batch, 1)))
         F[:, -1] = 1.0
         return np.diff(F, axis=1, prepend=0.0)
+
+
+def _cumulative(W: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """P(Y ≤ y) after 0, 1, …, n outputs in order, from signed weights (q, n): (q, n + 1).
+
+    The signed sums are right but need not rise. Sorting them makes them rise and brings them nearer to any
+    distribution function [CFG09]; clipping the weights instead would lose what they cancel.
+    """
+    W = W + (1 - W.sum(axis=1, keepdims=True)) / W.shape[1]
+    sums = np.clip(np.cumsum(W, axis=1), 0.0, 1.0)
+    last = np.append(y[1:] != y[:-1], True)  # of equal outputs
+    values = np.sort(sums[:, last], axis=1)
+    values[:, -1] = 1.0
+    # Before the last of equal outputs no threshold ever looks.
+    return np.concatenate([np.zeros((len(W), 1)), values[:, np.cumsum(last) - last]], axis=1)
+
+
+def _with_jumps(smooth: Component, y: np.ndarray, masses: np.ndarray, jumps: np.ndarray) -> Component:
+    """A distribution function that takes the values ``jumps`` at the masses, and has a shape between them.
+
+    Args:
+        smooth: the shape, a distribution function of thresholds (q, m).
+        y: outputs in order, which give the shape where ``smooth`` is flat.
+        masses: values, (m,).
+        jumps: P(Y < v) and P(Y ≤ v) of each, (q, m, 2).
+    """
+    q, m = len(jumps), len(masses)
+    steps = np.maximum.accumulate(np.clip(jumps, 0.0, 1.0).reshape(q, 2 * m), axis=1)
+    low = np.concatenate([np.zeros((q, 1)), steps[:, 1::2]], axis=1)  # at the start of each stretch
+    high = np.concatenate([steps[:, ::2], np.ones((q, 1))], axis=1)  # before its end
+
+    def shape(t: np.ndarray, side: Side) -> np.ndarray:
+        own = np.searchsorted(y, t, side=side) / len(y)
+        return (1 - FLAT) * smooth(t, side) + FLAT * own
+
+    at = np.tile(masses, (q, 1))
+    start = np.concatenate([np.zeros((q, 1)), shape(at, "right")], axis=1)
+    end = np.concatenate([shape(at, "left"), np.ones((q, 1))], axis=1)
+
+    def cdf(t: np.ndarray, side: Side) -> np.ndarray:
+        k = np.searchsorted(masses, t, side=side)  # the stretch that t lies in
+        a, b, c, d = (np.take_along_axis(part, k, axis=1) for part in (start, end, low, high))
+        share = np.clip((shape(t, side) - a) / np.maximum(b - a, 1e-12), 0.0, 1.0)
+        return c + (d - c) * share
+
+    return cdf
 
 
 def _above(atoms: np.ndarray | None, t: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -27,12 +27,21 @@ STEPS = 10
 # A column has atoms if it takes at most this many values, and each of them this often on average.
 ATOMS = 30
 REPEATS = 5
+# A value has a mass of its own if at least this share of the rows take it, and so many of them.
+MASS = 0.05
+MASS_ROWS = 10
 
 
 def find_atoms(y: np.ndarray) -> np.ndarray | None:
     """The values of ``y`` (n,) in order, if they are few; else None."""
     values = np.unique(y)
     return values if len(values) <= min(ATOMS, len(y) / REPEATS) else None
+
+
+def find_masses(y: np.ndarray) -> np.ndarray:
+    """Values that many rows of ``y`` (n,) take, in order, (m,): such as the zeros of a sum that is spent."""
+    values, counts = np.unique(y, return_counts=True)
+    return values[counts >= max(MASS * len(y), MASS_ROWS)]
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ class OutputScatter:
         unit: what ``exp`` of that regression is multiplied by, (k,).
         mass: coefficients of the regression of 1, whose fall says that x is far from the data.
         usual: its mean at the training rows.
+        jumps: coefficients of the regressions of 1{y < v} and 1{y ≤ v} at all masses v, column by column,
+            (g or p, 2m), and their means.
     """
 
     scatter: Scatter
@@ -54,6 +65,7 @@ class OutputScatter:
     unit: np.ndarray
     mass: np.ndarray
     usual: float
+    jumps: tuple[np.ndarray, np.ndarray]
 
     def at(
         self, gram: Gram, x: Array, mean: np.ndarray, weights: Callable[[], Array], mixing: np.ndarray | None
@@ -64,7 +76,9 @@ class OutputScatter:
         share = np.asarray(gram.evaluate(x, self.mass))[:, 0] / self.usual
         lost = np.clip(1 - share, 0.0, 1.0) ** 2
         needed = (self.scatter.shares[:, 0] > 0).any()
-        return Marginals(self.scatter, mean, scale, lost, weights() if needed else None, mixing)
+        steps = self.jumps[1] + np.asarray(gram.evaluate(x, self.jumps[0]))
+        jumps = split_jumps(steps, self.scatter.masses)
+        return Marginals(self.scatter, mean, scale, lost, weights() if needed else None, mixing, jumps)
 
 
 def fit_scatter(
@@ -90,9 +104,16 @@ def fit_scatter(
         center: whether the regression is that of centred outputs.
         rng: for the rows that are asked.
     """
-    both = np.hstack([Y - Y.mean(axis=0) if center else Y, np.ones((len(Y), 1))])
+    k = Y.shape[1]
+    atoms = tuple(find_atoms(y) for y in Y.T)
+    masses = tuple(find_masses(y) if own is None else np.empty(0) for y, own in zip(Y.T, atoms, strict=True))
+    steps = [np.stack([y < v, y <= v], axis=1) for y, own in zip(Y.T, masses, strict=True) for v in own]
+    indicators = np.hstack([np.empty((len(Y), 0)), *steps])
+    usual_steps = indicators.mean(axis=0)
+    indicators = indicators - usual_steps
+    both = np.hstack([Y - Y.mean(axis=0) if center else Y, np.ones((len(Y), 1)), indicators])
     left = np.asarray(leave_one_out(ridge, both, groups))
-    residual, share = left[:, :-1], 1 - left[:, -1]
+    residual, share, missed = left[:, :k], 1 - left[:, k], left[:, k + 1 :]
     typical = np.sqrt((residual**2).mean(axis=0))
     typical = np.where(typical > 0, typical, 1.0)
     size = np.abs(residual)
@@ -108,10 +129,10 @@ def fit_scatter(
     fitted = np.asarray(calm.fit(centred if groups is None else groups.mean(centred)))
     ones = np.ones((len(Y), 1))
     mass = np.asarray(ridge.fit(ones if groups is None else groups.mean(ones)))
-    atoms = tuple(find_atoms(y) for y in Y.T)
+    rises = np.asarray(ridge.fit(indicators if groups is None else groups.mean(indicators)))
     kept = np.linspace(0, len(Y) - 1, min(len(Y), RESIDUALS)).round().astype(int)
     parts = np.sort(residual, axis=0)[kept], np.sort(standard, axis=0)[kept]
-    whole = Scatter(Y, parts, np.eye(3)[[1] * Y.shape[1]], atoms)
+    whole = Scatter(Y, parts, np.eye(3)[[1] * k], atoms, masses)
     rows = np.sort(rng.permutation(len(X))[:JUDGED])
     here = Marginals(
         whole,
@@ -119,11 +140,20 @@ def fit_scatter(
         (factor * np.exp(predicted))[rows],
         np.zeros(len(rows)),
         _weights_without(gram, ridge, groups, X, rows),
+        None,
+        split_jumps((usual_steps + indicators - missed)[rows], masses),
     )
-    shares = np.stack([_shares(here, Y[rows, j], j) for j in range(Y.shape[1])])
-    scatter = Scatter(Y, parts, shares, atoms)
+    shares = np.stack([_shares(here, Y[rows, j], j) for j in range(k)])
+    scatter = Scatter(Y, parts, shares, atoms, masses)
     usual = max(float(share.mean()), 1e-3)
-    return OutputScatter(scatter, (fitted, logs.mean(axis=0)), bounds, factor, mass, usual)
+    jumps = rises, usual_steps
+    return OutputScatter(scatter, (fitted, logs.mean(axis=0)), bounds, factor, mass, usual, jumps)
+
+
+def split_jumps(steps: np.ndarray, masses: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """Values of the indicators (q, 2m), column by column: (q, m, 2) each."""
+    ends = 2 * np.cumsum([len(own) for own in masses])
+    return tuple(part.reshape(len(steps), -1, 2) for part in np.split(steps, ends[:-1], axis=1))
 
 
 def _weights_without(
@@ -153,13 +183,7 @@ def _shares(marginals: Marginals, y: np.ndarray, column: int) -> np.ndarray:
     for part in np.eye(3):
         shares = s.shares.copy()
         shares[column] = part
-        alone = Marginals(
-            Scatter(s.outputs, s.residuals, shares, s.atoms),
-            marginals.mean,
-            marginals.scale,
-            marginals.lost,
-            marginals.weights,
-        )
+        alone = replace(marginals, scatter=replace(s, shares=shares))
         errors.append(alone.cdf(column, np.tile(t, (len(y), 1))) - (y[:, None] <= t))
     A = np.einsum("aij,bij,j->ab", np.stack(errors), np.stack(errors), width)
     tried = [

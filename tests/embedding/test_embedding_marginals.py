@@ -1,5 +1,7 @@
 """Distributions of single columns, against values found by hand and against each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -193,3 +195,51 @@ class TestIndex:
         m = marginals((0.0, 0.5, 0.5))
         m = Marginals(m.scatter, m.mean, m.scale, m.lost, None)
         assert_allclose(m[1:3].quantile(LEVELS), m.quantile(LEVELS)[1:3], atol=1e-9)
+
+
+class TestMasses:
+    """A value that many rows take has its own probability, whichever component gives the rest its shape."""
+
+    def batch(self, shares, jumps=((0.3, 0.6), (0.0, 0.25), (0.9, 0.5), (-0.1, 1.2), (0.4, 0.4))):
+        m = marginals(shares)
+        masses = (np.array([0.2]), np.empty(0))
+        steps = np.array(jumps)[:, None, :], np.empty((5, 0, 2))
+        return Marginals(
+            replace(m.scatter, masses=masses), m.mean, m.scale, np.zeros(5), m.weights, None, steps
+        )
+
+    def test_the_jump_is_what_was_regressed(self, shares):
+        m = self.batch(shares)
+        below, at = m.cdf(0, np.full((5, 1), 0.2 - 1e-13))[:, 0], m.cdf(0, np.full((5, 1), 0.2))[:, 0]
+        # Probabilities are cut to [0, 1], and made to rise.
+        assert_allclose(below, [0.3, 0.0, 0.9, 0.0, 0.4], atol=1e-9)
+        assert_allclose(at, [0.6, 0.25, 0.9, 1.0, 0.4], atol=1e-9)
+
+    def test_rises_from_0_to_1(self, shares):
+        F = self.batch(shares).cdf(0, np.tile(np.linspace(-12, 12, 501), (5, 1)))
+        assert np.diff(F, axis=1).min() >= -1e-12
+        assert_allclose(F[:, 0], 0, atol=1e-12)
+        assert_allclose(F[:, -1], 1, rtol=1e-12)
+
+    def test_quantiles_within_the_jump_are_the_value_itself(self, shares):
+        m = self.batch(shares)
+        q = m.quantile(np.array([0.2, 0.31, 0.45, 0.6, 0.8]))[0, :, 0]
+        assert (q[1:4] == 0.2).all()
+        assert q[0] < 0.2 < q[4]
+        assert (m[1:2].quantile(np.array([0.1]))[0, 0, 0]) == 0.2  # a smaller batch keeps its jumps
+
+    def test_the_other_column_is_as_before(self, shares):
+        t = np.tile(np.linspace(-3, 3, 11), (5, 1))
+        m = marginals(shares)
+        plain = Marginals(m.scatter, m.mean, m.scale, np.zeros(5), m.weights)
+        assert_allclose(self.batch(shares).cdf(1, t), plain.cdf(1, t), rtol=1e-12)
+
+
+def test_sorted_sums_of_signed_weights_are_nearer_than_clipped_ones():
+    """At a threshold the signed sum is unbiased; sorting keeps the multiset of sums."""
+    y = np.array([0.0, 1.0, 1.0, 2.0])
+    W = np.array([[0.5, -0.2, 0.5, 0.2], [0.9, -0.4, 0.1, 0.4]])
+    scatter = Scatter(y[:, None], (np.zeros((1, 1)),) * 2, np.array([[1.0, 0.0, 0.0]]), (None,))
+    m = Marginals(scatter, np.zeros((2, 1)), np.ones((2, 1)), np.zeros(2), W)
+    F = m.cdf(0, np.tile([-1.0, 0.0, 1.0, 2.0], (2, 1)))
+    assert_allclose(F, [[0, 0.5, 0.8, 1], [0, 0.6, 0.9, 1]], atol=1e-12)

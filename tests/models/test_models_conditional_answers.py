@@ -409,3 +409,34 @@ def test_intervals_cover_without_centring_too():
     (X, y), (x, new) = few(300, columns=1), few(1500, seed=5, columns=1)
     model = given(reg=1e-2, center=False).fit(X, y[:, 0] + 20)
     assert abs(cover(model, x, new[:, 0] + 20, 0.9) - 0.9) < 0.08
+
+
+@pytest.fixture(scope="module")
+def spent():
+    """A model of sums that are often 0, and new rows."""
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        X = rng.standard_normal((n, 2))
+        none = rng.random(n) < 1 / (1 + np.exp(-X[:, 0]))
+        return X, np.where(none, 0.0, np.exp(0.5 * X[:, 1] + 0.5 * rng.standard_normal(n)))
+
+    X, y = draw(800)
+    return mh.ConditionalMean(random_state=0).fit(X, y), draw(2000)
+
+
+@pytest.mark.slow
+class TestMasses:
+    """Outcomes that are often one value and continuous otherwise: rain, claims, sums that are spent."""
+
+    @pytest.mark.parametrize("level", [0.5, 0.8])
+    def test_intervals_hold_their_share(self, spent, level):
+        """The half-interval held .29 when the zeros were smeared by the residuals."""
+        model, (X, y) = spent
+        low, high = model.interval(X, level).T
+        assert np.mean((low <= y) & (y <= high)) > level - 0.02
+
+    def test_the_median_is_0_where_most_are(self, spent):
+        model, _ = spent
+        assert model.quantile([[2.0, 0.0]], 0.5)[0] == 0.0
+        assert model.quantile([[-2.0, 0.0]], 0.5)[0] > 0.3
