@@ -56,7 +56,10 @@ class BayesChoice:
 
 @dataclass(frozen=True)
 class Task:
-    """A rule, its pairs and its prior, with what is given and what is free (None)."""
+    """A rule, its pairs and its prior, with what is given and what is free (None).
+
+    ``center`` says whether what the posterior's weights lack of mass goes to the prior.
+    """
 
     rule: ModuleType
     X: Array
@@ -70,6 +73,7 @@ class Task:
     reg: float | None
     reg_prior: float | None
     target: float
+    center: bool = False
 
     def thin(self, rng: np.random.Generator) -> Task:
         """The same on few enough rows."""
@@ -147,6 +151,7 @@ def held_out_losses(
         known = of_prior if task.rule.ON_PRIOR else of_pairs[train]
         for j, reg in enumerate(regs):
             W = task.rule.posterior_weights(pairs, prior, K[np.ix_(train, test)], float(reg))
+            W = pairs.completed(prior, W, task.rule.ON_PRIOR) if task.center else W
             total[j] += ratio[test] @ ((of_pairs[test] - W @ known) ** 2).sum(axis=1)
     return total / ratio.sum()
 

@@ -32,6 +32,7 @@ from muhat.operators.bayes.streamed import (
     posterior_values,
     prior_weights,
 )
+from muhat.operators.conditional import complete_weights
 
 
 class KernelBayes(Estimator):
@@ -50,6 +51,9 @@ class KernelBayes(Estimator):
         reg_prior: of the first: η of the density ratio ``(Ĉ_ZZ + ηI)⁻¹``. None for leave-one-out.
         target: what the density ratio shrinks to where data are few: ``"one"`` (the pairs as they are) or
             ``"zero"`` (as in the papers).
+        center: whether what the posterior's weights lack of mass goes to the prior, so that regularisation
+            shrinks towards it. False for the plain form of the papers, which shrinks to zero: a mean of z is
+            then wrong by the mass lost times the distance of z from 0.
         representation: how Grams are held, exact by default; a pair is for x and for z, and ``mh.Features``
             or ``mh.Neural`` alone is for x.
         random_state: seed of the representation's and the search's random choices.
@@ -76,6 +80,7 @@ class KernelBayes(Estimator):
         reg: float | None = None,
         reg_prior: float | None = None,
         target: str = "one",
+        center: bool = True,
         representation: Representation | tuple[Representation, Representation] | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -85,6 +90,7 @@ class KernelBayes(Estimator):
         self.reg = reg
         self.reg_prior = reg_prior
         self.target = target
+        self.center = center
         self.representation = representation
         self.random_state = random_state
 
@@ -202,8 +208,11 @@ class KernelBayes(Estimator):
         if prior is None and self.rule == "importance":  # the ratio is one: nothing to estimate
             n = len(self.Z_)
             W = weighted_regression(pairs.gram_x, np.full(n, 1 / n), cross, choice.reg)
+            W = complete_weights(W, 1.0) if self.center else W
         else:
-            W = rule.posterior_weights(pairs, Prior.of(pairs.gram_z, points, weights), cross, choice.reg)
+            known = Prior.of(pairs.gram_z, points, weights)
+            W = rule.posterior_weights(pairs, known, cross, choice.reg)
+            W = pairs.completed(known, W, rule.ON_PRIOR) if self.center else W
         on = points if rule.ON_PRIOR else self.Z_
         return Posterior(self.kernel_z_, on, W, familiarity(pairs.gram_x, rows, cross), self.encoder_z_)
 
@@ -223,11 +232,14 @@ class KernelBayes(Estimator):
         features = pairs.kernel_z.features(points)
         if rule.ON_PRIOR and prior is not None:
             W = prior_weights(pairs, rule, features, weights, psi, reg)
+            W = complete_weights(W, 1.0, weights / weights.sum()) if self.center else W
             return Posterior(self.kernel_z_, points, W, near, self.encoder_z_)
         mean = None if prior is None else weights @ features
         if isinstance(prior, MomentEmbedding) and prior.kernel == pairs.kernel_z:
             mean = np.atleast_2d(prior.coefficients)[0]
-        values = posterior_values(pairs, rule, mean, psi, reg)
+        values, base = posterior_values(pairs, rule, mean, psi, reg)
+        if self.center:
+            values = values + (1 - values[:, :1]) * base
         d = self.Z_.shape[1]
         theta, moments = values[:, 1 + d + d * d :], split_moments(values, d)
         centre = pairs.functions.centre  # type: ignore[attr-defined]
@@ -280,6 +292,7 @@ class KernelBayes(Estimator):
             self.reg,
             self.reg_prior,
             target_value(self),
+            self.center,
         )
         if self.reg is not None and self.reg_prior is not None and not (tune_x or tune_z):
             choice = BayesChoice(kernel_x, kernel_z, self.reg, self.reg_prior, np.nan, np.empty((0, 3)))

@@ -86,9 +86,12 @@ class KernelBayesFilter(Estimator):
             alone is for x.
         method: ``"kernel"``, ``"linear"`` for the Kalman filter learned by least squares
             (:class:`muhat.operators.kalman.LinearSystem`), ``"both"`` for the even mixture of the two, or
-            ``"auto"`` for what has the smallest error on stretches of the training sequences that are tracked
-            from the rows before them. That is ``"kernel"`` where a rule, kernels, regularisers or a
-            representation are given, for categories, and for sequences that are read in blocks.
+            ``"auto"`` to choose by the error on stretches of the training sequences that are tracked from the
+            rows before them: the linear filter where its error is the smallest, the kernel filter where its
+            error is clearly below that of the mixture (such errors are uncertain, and the mixture is the
+            safer of the two), and else the mixture. ``choice_`` has the three errors. It is ``"kernel"``
+            where a rule, kernels, regularisers or a representation are given, for categories, and for
+            sequences that are read in blocks.
         random_state: seed of the representation's and the search's random choices.
 
     What is None is chosen by the error on held-out stretches of the training sequences. With the importance

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muhat._array import Array, is_jax, namespace
-from muhat.gram import Factored, Gram, Ridge
+from muhat.gram import Factored, Gram, Ridge, as_dense
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,23 @@ def conditional_weights(
     return weights if groups is None else groups.spread(weights)
 
 
-def complete_weights(weights: Array | Factored, mass: Array) -> Array | Factored:
-    """Weights (batch, n) with what lacks of their mass (batch,) shared out evenly: ``w + (m − Σw)/n``.
+def complete_weights(
+    weights: Array | Factored, mass: Array | float, base: Array | None = None
+) -> Array | Factored:
+    """Weights (batch, n) with what lacks of their mass (batch,) shared out: ``w + (m − Σw) π``.
 
-    They are those of the regression of centred outputs: where the data say nothing, the answer is the mean
-    embedding of all outputs, not zero.
+    They are those of the regression of centred outputs: where the data say nothing, the answer is the
+    distribution of all outputs, not zero.
+
+    Args:
+        weights: w.
+        mass: m.
+        base: π, (n,), of sum one; None for all outputs alike.
     """
     n = weights.shape[1]
+    if base is not None:
+        full = as_dense(weights)
+        return full + (mass - full.sum(axis=1))[:, None] * base
     if isinstance(weights, Factored):
         rest = mass - weights @ np.ones(n)
         return Factored(

@@ -59,7 +59,7 @@ def one(d: int, tuned: bool, seed: int) -> list[Row]:
     )
     rows = []
     for name, rule in METHODS.items():
-        model = mh.KernelBayes(rule, **fixed).fit(problem.X, problem.Z)
+        model = mh.KernelBayes(rule, center=False, **fixed).fit(problem.X, problem.Z)
         prior = None if name == "no prior" else problem.prior
         means = np.asarray(model.posterior(problem.x, prior).mean())
         choice = model.choose(prior)

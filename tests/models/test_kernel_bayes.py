@@ -48,13 +48,29 @@ class TestEveryRule:
         gram_x, gram_z = DenseGram(KERNELS["kernel_x"](X)), DenseGram(KERNELS["kernel_z"](Z))
         cross = KERNELS["kernel_z"](Z, PRIOR)
         prior = Prior(cross.mean(axis=1, keepdims=True), PRIOR, np.full(40, 1 / 40), cross)
-        expected = RULES[rule].posterior_weights(
-            Pairs(gram_x, gram_z, 1e-3, target), prior, KERNELS["kernel_x"](X, QUERY), 1e-3
-        )
-        mu = fitted(rule).posterior(QUERY, PRIOR)
+        given = Pairs(gram_x, gram_z, 1e-3, target)
+        expected = RULES[rule].posterior_weights(given, prior, KERNELS["kernel_x"](X, QUERY), 1e-3)
+        mu = fitted(rule, center=False).posterior(QUERY, PRIOR)
         assert_allclose(mu.weights, expected, rtol=1e-6, atol=1e-9)
+        # By default what they lack of mass is the prior's, as it lies on these points.
+        base = np.full(40, 1 / 40) if RULES[rule].ON_PRIOR else np.maximum(given.ratio(prior), 0)
+        whole = expected + (1 - expected.sum(axis=1))[:, None] * base / base.sum()
+        assert_allclose(fitted(rule).posterior(QUERY, PRIOR).weights, whole, rtol=1e-6, atol=1e-9)
         assert_allclose(mu.points, PRIOR if RULES[rule].ON_PRIOR else Z)
         assert mu.kernel == KERNELS["kernel_z"]
+
+    @pytest.mark.parametrize("representation", [None, mh.Nystrom(20)])
+    @pytest.mark.parametrize("given", [True, False])
+    def test_moves_with_z(self, rule, representation, given):
+        """z may be a temperature, whose 0 means nothing: mass that is lost must not pull the mean there."""
+        model, prior = fitted(rule, representation=representation), PRIOR if given else None
+        mu = model.posterior(QUERY, prior)
+        moved = clone(model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            nu = moved.fit(X, Z + 300).posterior(QUERY, PRIOR + 300 if given else None)
+        assert_allclose(nu.mean(), mu.mean() + 300, rtol=1e-6)
+        assert_allclose(nu.cov(), mu.cov(), rtol=1e-4, atol=1e-5)
 
     def test_target_is_for_the_importance_rule_alone(self, rule):
         one, zero = (fitted(rule, target=t).posterior(QUERY, PRIOR).weights for t in ("one", "zero"))
@@ -121,7 +137,7 @@ class TestEveryRule:
         assert_allclose(W, expected, rtol=1e-5, atol=1e-8)
 
     def test_posterior_is_nearer_to_the_truth_than_the_prior(self, rule):
-        mu = fitted(rule).posterior(QUERY[:2], PRIOR).normalize()
+        mu = fitted(rule, center=False).posterior(QUERY[:2], PRIOR).normalize()
         assert_allclose(mu.mean()[:, 0], [0.5, -0.9], atol=0.45)
 
     def test_chains(self, rule):
@@ -161,8 +177,13 @@ class TestFamiliarity:
         assert mu.familiarity[0] == 1.0
         assert_allclose(mu.unlike, [2])
 
-    def test_far_from_all_pairs_it_works_and_has_no_mass(self):
+    def test_far_from_all_pairs_it_is_the_prior(self):
         mu = fitted().posterior([[50.0, 0.0]], PRIOR)
+        assert_allclose(mu.weights.sum(), 1)
+        assert_allclose(mu.mean()[0], PRIOR.mean(axis=0), atol=0.02)
+
+    def test_far_from_all_pairs_the_plain_form_has_no_mass(self):
+        mu = fitted(center=False).posterior([[50.0, 0.0]], PRIOR)
         assert np.isfinite(mu.weights).all()
         assert abs(mu.weights.sum()) < 1e-9
         with pytest.raises(ValueError, match="far from the data"):
@@ -327,7 +348,8 @@ class TestEstimator:
         twin = clone(model.fit(X, Z))
         assert twin.get_params() == model.get_params()
         assert set(model.get_params()) == {
-            "rule", "kernel_x", "kernel_z", "reg", "reg_prior", "target", "representation", "random_state",
+            "rule", "kernel_x", "kernel_z", "reg", "reg_prior", "target", "center", "representation",
+            "random_state",
         }  # fmt: skip
         assert not hasattr(twin, "X_")
         assert repr(mh.KernelBayes(reg=0.5)) == "KernelBayes(reg=0.5)"

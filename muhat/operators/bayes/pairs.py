@@ -9,6 +9,7 @@ import numpy as np
 
 from muhat._array import Array, is_traced, namespace
 from muhat.gram import Factored, FeatureMap, Gram, LowRankGram, Ridge, as_dense
+from muhat.operators.conditional import complete_weights
 
 # A prior whose embedding is below this share of k(z, z) at every z of the pairs has no mass there.
 NO_MASS = 1e-10
@@ -67,6 +68,21 @@ class Pairs:
         if self.target:
             values = _difference(values, self._uniform, self.target)
         return self.target + len(self) * as_dense(self.ridge_z.regress(values))[:, 0]
+
+    def completed(self, prior: Prior, weights: Array, on_prior: bool) -> Array:
+        """Posterior weights (batch, n or m) with what lacks of one given to the prior: ``w + (1 − Σw) π``.
+
+        A regularised regression loses mass. In a mean, that would shrink the posterior to z = 0, which means
+        nothing where z is a height or a temperature; so it shrinks to the prior, in the same points.
+
+        Args:
+            prior: whose weights π are; on the z of the pairs, those of its density ratio.
+            weights: w, of a rule.
+            on_prior: whether they are on the prior's points.
+        """
+        xp = namespace(weights)
+        base = prior.weights if on_prior else xp.maximum(self.ratio(prior), 0.0)
+        return complete_weights(weights, 1.0, base / base.sum())
 
     @cached_property
     def _scale(self) -> Array:

@@ -63,7 +63,7 @@ class StreamedPairs:
 
     @property
     def moments(self) -> tuple[Any, ...]:
-        """``Ĉ_ZZ`` (q, q), ``m_Z`` (q,), ``Ĉ_ZX`` (q, p) and ``E φFᵀ``: one pass, for every prior."""
+        """``Ĉ_ZZ`` (q, q), ``m_Z`` (q,), ``Ĉ_ZX`` (q, p), ``E φFᵀ``, ``E F``: one pass for every prior."""
         if "moments" not in self.held:
             self.held["moments"] = self._moments()
         return self.held["moments"]
@@ -74,10 +74,11 @@ class StreamedPairs:
         def work(A: Array, B: Array) -> tuple[Array, ...]:
             Phi = kernel_z.features(B)
             Psi = kernel_x.features(A)
-            return Phi.T @ Phi, Phi.sum(axis=0), Phi.T @ Psi, Phi.T @ functions(B), np.array(len(B))
+            F = functions(B)
+            return Phi.T @ Phi, Phi.sum(axis=0), Phi.T @ Psi, Phi.T @ F, F.sum(axis=0), np.array(len(B))
 
-        second, first, joint, known, n = self._sums(work)
-        return second / n, first / n, joint / n, known / n
+        *sums, n = self._sums(work)
+        return tuple(total / n for total in sums)
 
     @cached_property
     def ridge(self) -> Cholesky:
@@ -86,8 +87,8 @@ class StreamedPairs:
         C[np.diag_indices(len(C))] += self.reg_prior
         return cholesky(C, "Ĉ_ZZ + ηI", "Raise reg_prior.", overwrite=True)
 
-    def weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array]:
-        """``Ĉ_XX`` (p, p) and ``Ĉ_XF`` (p, q) with the prior's weights: one pass, if the last was another.
+    def weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array, Array]:
+        """``Ĉ_XX`` (p, p), ``Ĉ_XF`` (p, q) and ``E F`` (q,) with the prior's weights: at most one pass.
 
         Args:
             prior: m_Π (q,); None for the distribution of z in the pairs.
@@ -99,7 +100,7 @@ class StreamedPairs:
         self.held["weighted"] = (asked, *self._weighted(prior, positive))
         return self.held["weighted"][1:]  # type: ignore[return-value]
 
-    def _weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array]:
+    def _weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array, Array]:
         s = None if prior is None else self.ridge.solve(prior - self.target * self.moments[1])
         kernel_x, kernel_z, functions, t = self.kernel_x, self.kernel_z, self.functions, self.target
 
@@ -108,16 +109,16 @@ class StreamedPairs:
             if s is not None:
                 D = t + kernel_z.features(B) @ s
                 D = np.maximum(D, 0.0) if positive else D
-            weighted = D[:, None] * Psi
-            return Psi.T @ weighted, weighted.T @ functions(B), np.array((D > 0).sum()), np.array(len(B))
+            weighted, F, base = D[:, None] * Psi, functions(B), np.maximum(D, 0.0)
+            return Psi.T @ weighted, weighted.T @ F, base @ F, np.array(base.sum()), np.array(len(B))
 
-        second, cross, some, n = self._sums(work)
-        if not some:
+        second, cross, first, mass, n = self._sums(work)
+        if not mass > 0:
             raise NoOverlap(
                 "The prior has no mass near any z of the training pairs: its density ratio is positive at "
                 "none of them. Fit on pairs that cover the prior, or lower reg_prior."
             )
-        return second / n, cross / n
+        return second / n, cross / n, first / mass
 
 
 @dataclass(frozen=True)
@@ -145,30 +146,30 @@ class LastPrior:
 
 def posterior_values(
     pairs: StreamedPairs, rule: ModuleType, prior: Array | None, psi: Array, reg: float
-) -> Array:
-    """Posterior expectations of F, (batch, q), given observations with features ``psi`` (p, batch).
+) -> tuple[Array, Array]:
+    """Expectations of F (batch, q) given observations with features ``psi`` (p, batch), and before (q,).
 
     For rules with weights on the prior's points the prior is the distribution of z in the pairs.
     """
     if rule is importance:
-        C, cross = pairs.weighted(prior, positive=True)
+        C, cross, base = pairs.weighted(prior, positive=True)
         C = C.copy()
         C[np.diag_indices(len(C))] += reg
-        return cholesky(C, "Ĉ_XX + λI", "Raise reg.", overwrite=True).solve(psi).T @ cross
+        return cholesky(C, "Ĉ_XX + λI", "Raise reg.", overwrite=True).solve(psi).T @ cross, base
     if not rule.ON_PRIOR:
-        C, cross = pairs.weighted(pairs.moments[1] if prior is None else prior, positive=False)
-        return squared_solve(C, psi, reg).T @ cross
-    second, first, joint, known = pairs.moments
+        C, cross, base = pairs.weighted(pairs.moments[1] if prior is None else prior, positive=False)
+        return squared_solve(C, psi, reg).T @ cross, base
+    second, first, joint, known, base = pairs.moments
     A = pairs.ridge.solve(joint)  # of the regression of ψ(x) on φ(z), (q, p)
     if rule is kbr_a:
-        C, _ = pairs.weighted(first, positive=False)
+        C = pairs.weighted(first, positive=False)[0]
         b = squared_solve(C, psi, reg)
     else:
         assert rule is deconditional
         evidence = A.T @ second @ A
         evidence[np.diag_indices(len(evidence))] += reg
         b = cholesky(evidence, "Ĉ_{X|Z} Ĉ_ZZ Ĉ_{X|Z}* + εI", "Raise reg.", overwrite=True).solve(psi)
-    return (A @ b).T @ known
+    return (A @ b).T @ known, base
 
 
 def prior_weights(
@@ -178,7 +179,7 @@ def prior_weights(
     A = pairs.ridge.solve(pairs.moments[2])
     expected = features @ A  # of ψ(x) at each point of the prior, (m, p)
     if rule is kbr_a:
-        C, _ = pairs.weighted(weights @ features, positive=False)
+        C = pairs.weighted(weights @ features, positive=False)[0]
         return (weights[:, None] * (expected @ squared_solve(C, psi, reg))).T
     root = np.sqrt(np.maximum(weights, 0.0) * (weights.sum() / np.maximum(weights, 0.0).sum()))
     return (root[:, None] * deconditional_weights(root[:, None] * expected, psi, reg)).T
