@@ -62,6 +62,8 @@ class Marginals:
         mixing: weights of the points in each member of the batch, (batch, q); None for one member a point.
         jumps: for each column P(Y < v) and P(Y ≤ v) at each of its masses v, (q, m, 2), from the regression
             of these indicators on x.
+        wider: what residuals are multiplied by, (q,): more than 1 where the regression extrapolates; None
+            for 1.
     """
 
     scatter: Scatter
@@ -71,6 +73,7 @@ class Marginals:
     weights: Array | Factored | None
     mixing: np.ndarray | None = None
     jumps: tuple[np.ndarray, ...] = ()
+    wider: np.ndarray | None = None
 
     def __getitem__(self, index: Any) -> Marginals:
         """A smaller batch."""
@@ -87,7 +90,13 @@ class Marginals:
             W = W[rows]
         jumps = tuple(G[rows] for G in self.jumps)
         return replace(
-            self, mean=self.mean[rows], scale=self.scale[rows], lost=self.lost[rows], weights=W, jumps=jumps
+            self,
+            mean=self.mean[rows],
+            scale=self.scale[rows],
+            lost=self.lost[rows],
+            weights=W,
+            jumps=jumps,
+            wider=None if self.wider is None else self.wider[rows],
         )
 
     def cdf(self, column: int, t: np.ndarray) -> np.ndarray:
@@ -101,11 +110,13 @@ class Marginals:
         y, C = s.outputs[order, j], None
         if s.shares[j, 0] > 0 and self.weights is not None:
             C = _cumulative(np.asarray(as_dense(self.weights))[:, order], y)
-        mean, scale, lost = self.mean[:, [j]], self.scale[:, [j]], self.lost[:, None]
+        mean, lost = self.mean[:, [j]], self.lost[:, None]
+        wider = np.ones((len(mean), 1)) if self.wider is None else self.wider[:, None]
+        scale = self.scale[:, [j]] * wider
         masses = s.masses[j] if s.masses else np.empty(0)
 
         def apart(t: np.ndarray, side: Side) -> np.ndarray:
-            return _share_below(s.residuals[0][:, j], _above(s.atoms[j], t) - mean)
+            return _share_below(s.residuals[0][:, j], (_above(s.atoms[j], t) - mean) / wider)
 
         def spread(t: np.ndarray, side: Side) -> np.ndarray:
             return _share_below(s.residuals[1][:, j], (_above(s.atoms[j], t) - mean) / scale)
@@ -153,8 +164,11 @@ class Marginals:
                 out[:, :, j] = atoms[np.where(reached.any(axis=2), reached.argmax(axis=2), len(atoms) - 1)]
                 continue
             ends = [s.residuals[0][[0, -1], j], s.residuals[1][[0, -1], j]]
-            lower = np.minimum(self.mean[:, j] + ends[0][0], self.mean[:, j] + self.scale[:, j] * ends[1][0])
-            upper = np.maximum(self.mean[:, j] + ends[0][1], self.mean[:, j] + self.scale[:, j] * ends[1][1])
+            wider = np.ones(len(self.mean)) if self.wider is None else self.wider
+            lower, upper = (
+                self.mean[:, j] + wider * take(ends[0][i], self.scale[:, j] * ends[1][i])
+                for i, take in ((0, np.minimum), (1, np.maximum))
+            )
             low = np.full((batch, len(levels)), min(lower.min(), y.min()))
             high = np.full((batch, len(levels)), max(upper.max(), y.max()))
             cdf = self._cdf(j)

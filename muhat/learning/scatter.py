@@ -13,7 +13,13 @@ from muhat.embedding.marginals import Marginals, Scatter
 from muhat.gram import Gram, Ridge, as_dense
 from muhat.kernels.dot import Linear
 from muhat.learning.leave_one_out import choose_conditional
-from muhat.operators.conditional import Groups, conditional_ridge, conditional_weights, leave_one_out
+from muhat.operators.conditional import (
+    Groups,
+    conditional_ridge,
+    conditional_weights,
+    leave_one_out,
+    predictive_spread,
+)
 
 # A residual of this share of the typical one counts as none when logarithms are taken.
 LEAST = 0.01
@@ -27,6 +33,8 @@ STEPS = 10
 # A column has atoms if it takes at most this many values, and each of them this often on average.
 ATOMS = 30
 REPEATS = 5
+# Entries of the kernel matrix that are made at a time.
+BLOCK_ELEMENTS = 1 << 22
 # A value has a mass of its own if at least this share of the rows take it, and so many of them.
 MASS = 0.05
 MASS_ROWS = 10
@@ -55,6 +63,9 @@ class OutputScatter:
         unit: what ``exp`` of that regression is multiplied by, (k,).
         mass: coefficients of the regression of 1, whose fall says that x is far from the data.
         usual: its mean at the training rows.
+        ridge: of the regression.
+        box: least and largest input of each column, (2, d).
+        usual_spread: :func:`predictive_spread` at the training rows, each left out, on average.
         jumps: coefficients of the regressions of 1{y < v} and 1{y ≤ v} at all masses v, column by column,
             (g or p, 2m), and their means.
     """
@@ -65,6 +76,9 @@ class OutputScatter:
     unit: np.ndarray
     mass: np.ndarray
     usual: float
+    ridge: Ridge
+    box: np.ndarray
+    usual_spread: float
     jumps: tuple[np.ndarray, np.ndarray]
 
     def at(
@@ -78,7 +92,18 @@ class OutputScatter:
         needed = (self.scatter.shares[:, 0] > 0).any()
         steps = self.jumps[1] + np.asarray(gram.evaluate(x, self.jumps[0]))
         jumps = split_jumps(steps, self.scatter.masses)
-        return Marginals(self.scatter, mean, scale, lost, weights() if needed else None, mixing, jumps)
+        wider = self._wider(gram, np.asarray(x))
+        return Marginals(self.scatter, mean, scale, lost, weights() if needed else None, mixing, jumps, wider)
+
+    def _wider(self, gram: Gram, x: np.ndarray) -> np.ndarray:
+        """How much more than the residuals the outputs scatter, where ``x`` lies outside the data, (q,)."""
+        out = np.ones(len(x))
+        outside = np.flatnonzero(((x < self.box[0]) | (x > self.box[1])).any(axis=1))
+        rows = max(1, BLOCK_ELEMENTS // len(gram))
+        for i in range(0, len(outside), rows):
+            part = outside[i : i + rows]
+            out[part] = predictive_spread(gram, self.ridge, x[part]) / self.usual_spread
+        return np.maximum(out, 1.0)
 
 
 def fit_scatter(
@@ -146,8 +171,20 @@ def fit_scatter(
     shares = np.stack([_shares(here, Y[rows, j], j) for j in range(k)])
     scatter = Scatter(Y, parts, shares, atoms, masses)
     usual = max(float(share.mean()), 1e-3)
-    jumps = rises, usual_steps
-    return OutputScatter(scatter, (fitted, logs.mean(axis=0)), bounds, factor, mass, usual, jumps)
+    free = np.asarray(ridge.c * ridge.inverse_diag())
+    usual_spread = float(np.sqrt(np.mean(1 / np.maximum(free, 1e-9))))
+    return OutputScatter(
+        scatter,
+        (fitted, logs.mean(axis=0)),
+        bounds,
+        factor,
+        mass,
+        usual,
+        ridge,
+        np.stack([X.min(axis=0), X.max(axis=0)]),
+        usual_spread,
+        (rises, usual_steps),
+    )
 
 
 def split_jumps(steps: np.ndarray, masses: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:

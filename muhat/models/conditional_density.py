@@ -421,7 +421,7 @@ class ConditionalDensity(Estimator):
         """The densities of Y given each row of ``x`` (q, d): a batch, with all its readouts.
 
         Its ``familiarity`` says how close each row is to a training row, from 1 for a copy to 0: there the
-        answer is as wide as the marginal density of Y.
+        data say nothing, and the answer is no more than a guess.
         """
         return self._densities(self._rows(x, "x"))
 

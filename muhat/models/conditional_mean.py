@@ -62,7 +62,8 @@ class ConditionalMean(RegressorMixin, Estimator):
     """The distribution of Y given X, as the conditional mean embedding [HR19, Def. 3.3; G15].
 
     ``μ_{Y|x} = μ_Y + Σᵢ wᵢ(x) (ℓ(yᵢ, ·) − μ_Y)`` with ``w(x) = (K + nλI)⁻¹ k(X, x)``: λ is on the operator
-    scale, ``(Ĉ_XX + λI)⁻¹``. Far from the data w vanishes, and the answer is the distribution of all outputs.
+    scale, ``(Ĉ_XX + λI)⁻¹``. Many lengthscales from the data w vanishes, and the answer is the distribution
+    of all outputs; outside the training inputs, but nearer, the regression extrapolates, and intervals grow.
     Equal inputs are grouped, with the same answer.
 
     Moments and expectations use the weights as they are. Quantiles and intervals use the mean as a location,

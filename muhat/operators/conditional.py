@@ -103,6 +103,20 @@ def complete_weights(
     return weights + ((mass - weights.sum(axis=1)) / n)[:, None]
 
 
+def predictive_spread(gram: Gram, ridge: Ridge, x: Array) -> Array:
+    """``√(1 + v(x)/c)``, ``v(x) = k(x, x) − k(x, X)(K + cD⁻¹)⁻¹k(X, x)``, at each row of ``x`` (q, d), (q,).
+
+    By how much the error of a prediction exceeds the noise, were the regression a Gaussian process with noise
+    c = nλ: near 1 amid the data, large where the kernel extrapolates.
+    """
+    cross = gram.cross(x)
+    if isinstance(cross, Factored):
+        cross = cross.dense()
+    explained = (cross * ridge.regress(cross)).sum(axis=0)
+    rest = np.maximum(np.asarray(gram.kernel.diag(x)) - np.asarray(explained), 0.0)
+    return np.sqrt(1 + rest / np.asarray(ridge.c))
+
+
 def leave_one_out(ridge: Ridge, F: Array, groups: Groups | None = None) -> Array:
     """Residuals ``F[i] − f̂⁽⁻ⁱ⁾(xᵢ)`` of the ridge regression without row i, in closed form, (n, k).
 

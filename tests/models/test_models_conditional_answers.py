@@ -440,3 +440,35 @@ class TestMasses:
         model, _ = spent
         assert model.quantile([[2.0, 0.0]], 0.5)[0] == 0.0
         assert model.quantile([[-2.0, 0.0]], 0.5)[0] > 0.3
+
+
+class TestExtrapolation:
+    """Outside the training inputs a nearly linear regression goes on, and its error grows."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def line():
+        rng = np.random.default_rng(0)
+        X = rng.normal(200, 14, (200, 1))
+        return mh.ConditionalMean(mh.Gaussian(300.0), reg=1e-8).fit(X, 50 * X[:, 0] + rng.normal(0, 300, 200))
+
+    def test_intervals_grow(self, line):
+        low, high = line.interval([[200.0], [260.0], [300.0], [400.0]], 0.9).T
+        width = high - low
+        assert width[0] < 1300
+        assert (np.diff(width) > 0).all()
+        assert low[3] < 50 * 400 < high[3]
+
+    def test_they_are_those_of_a_gaussian_process(self, line):
+        """By the dense formula, relative to the mean over training rows that are left out."""
+        X, c = line.gram_.points, len(line.gram_) * 1e-8
+        K = line.kernel_x_(X)
+        R = np.linalg.inv(K + c * np.eye(len(X)))
+        x = np.array([[260.0], [150.0]])
+        k = line.kernel_x_(X, x)
+        expected = np.sqrt(1 + (1 - (k * (R @ k)).sum(axis=0)) / c) / np.sqrt(np.mean(1 / (c * np.diag(R))))
+        found = line.at(x)
+        assert_allclose(found.marginals().wider, np.maximum(expected, 1), rtol=1e-5)
+
+    def test_inside_nothing_changes(self, line):
+        assert (line.at(line.gram_.points).marginals().wider == 1).all()
