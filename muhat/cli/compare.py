@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muhat._words import percent
 from muhat.cli import options as o
 from muhat.cli.errors import BadUsage, plain_errors
 from muhat.cli.outcome import (
@@ -123,6 +124,8 @@ def _answer(
             if standing
             else f" No single column's test rejects ({used}); this does not show that the columns are alike."
         )
+    if result.matched:
+        sentence += f" {result.matched_sentence}"
     if gaps.sentence:
         sentence += f" {gaps.sentence}"
 
@@ -167,7 +170,8 @@ def _answer(
         "rows": rows,
         "dropped_rows": dropped,
         "columns": columns,
-        "notes": warned,
+        "notes": [*warned, *([result.matched_sentence] if result.matched else [])],
+        "matched": list(result.matched),
         **test_record(result, alpha, seed),
         "effect_interval": list(result.effect_interval),
         "effect_rows": list(result.effect_rows),
@@ -187,7 +191,7 @@ def _with_gaps(effect: ColumnEffect) -> str:
     """The name of a column, and the shares of its cells that are missing."""
     if not effect.missing:
         return effect.name
-    return f"{effect.name} (missing {' → '.join(f'{100 * share:.2g}%' for share in effect.missing)})"
+    return f"{effect.name} (missing {' → '.join(percent(share, fine=True) for share in effect.missing)})"
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{o.FILES} {o.GAPS}\n\n{o.DECISION}"

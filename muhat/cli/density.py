@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muhat._words import percent
 from muhat.cli import options as o
 from muhat.cli.errors import BadUsage, plain_errors
 from muhat.cli.outcome import Answer, bad_input, give, kernel_words, working
@@ -318,7 +319,7 @@ def _probabilities(found: Found, i: int) -> dict[str, float] | None:
 
 
 def _percent(p: float) -> str:
-    return f"{100 * p:.0f}%" if p >= 0.01 else "<1%"
+    return percent(p) if p >= 0.01 else "<1%"
 
 
 def _far(familiarity: list[float] | None) -> list[int]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muhat._words import percent
 from muhat.cli import options as o
 from muhat.cli.errors import BadUsage, plain_errors
 from muhat.cli.outcome import Answer, bad_input, give, working
@@ -227,7 +228,7 @@ def _row(edge: dict[str, Any], bootstrap: int) -> list[Any]:
     row = [edge["from"], MARKS[edge["kind"]], edge["to"], p]
     if bootstrap:
         shares = (edge["adjacent_frequency"], edge["directed_frequency"])
-        row += [None if share is None else f"{share:.0%}" for share in shares]
+        row += [None if share is None else percent(share) for share in shares]
     return row
 
 

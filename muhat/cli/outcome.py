@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from muhat._version import __version__
+from muhat._words import percent
 from muhat.cli.errors import BadUsage, writing
 from muhat.cli.tables import printable
 
@@ -162,7 +163,7 @@ def drivers_table(page: Page, effects: Sequence[ColumnEffect], effect: str, capt
 def missing_table(page: Page, shares: dict[str, tuple[float, ...]], sides: Sequence[str]) -> None:
     """Shares of missing cells, if there are any."""
     most = sorted(shares, key=lambda name: -max(shares[name]))
-    rows = [(name, *(f"{100 * share:.2g}%" for share in shares[name])) for name in most[:DRIVERS]]
+    rows = [(name, *(percent(share, fine=True) for share in shares[name])) for name in most[:DRIVERS]]
     if rows:
         more = f" The first {DRIVERS} of {len(most)}." if len(most) > DRIVERS else ""
         page.table(rows, ["column", *sides], f"Share of missing cells.{more}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from muhat._words import percent
 from muhat.cli import options as o
 from muhat.cli.errors import BadUsage, plain_errors, writing
 from muhat.cli.outcome import DRIVERS, Answer, bad_input, give, working
@@ -277,14 +278,15 @@ def _answer(
     groups = len(held.groups)
     if held.std is None:
         told = (
-            f"{quality['accuracy']:.0%} of groups left out get the right {what} from the distribution of "
-            f"{', '.join(x)}; the most frequent one would be right for {quality['most frequent class']:.0%}."
+            f"{percent(quality['accuracy'])} of groups left out get the right {what} from the distribution "
+            f"of {', '.join(x)}; the most frequent one would be right for "
+            f"{percent(quality['most frequent class'])}."
         )
     else:
         told = (
-            f"The distribution of {', '.join(x)} in a group explains {max(quality['r2'], 0):.0%} of the "
+            f"The distribution of {', '.join(x)} in a group explains {percent(max(quality['r2'], 0))} of the "
             f"variance of {what} in groups left out, with a typical error of {quality['rmse']:.3g}; "
-            f"{level:.0%} intervals hold {quality['coverage']:.0%} of them."
+            f"{level:.0%} intervals hold {percent(quality['coverage'])} of them."
         )
     sentence = (
         f"{told} Learned from {groups} groups of {int(held.rows.min())} to {int(held.rows.max())} rows."
@@ -301,7 +303,7 @@ def _answer(
         page.table([tuple(r.values()) for r in records[:DRIVERS]], list(records[0]), f"{caption}.")
         if looks:
             page.table(
-                [(name, f"{share:.0%}") for name, share in looks.items() if share >= 0.005],
+                [(name, percent(share)) for name, share in looks.items() if share >= 0.005],
                 ["what tells groups apart", "share"],
                 "Place is the mean of a group; lengthscales are multiples of the median distance in groups.",
             )

@@ -29,6 +29,7 @@ _COMPLAINTS = {
     "empty CSV": "it has 0 rows.",  # polars 1, of a file of blank lines
     "utf-8": "it is not in UTF-8; save it so.",
 }
+FEW_NAMES = 20  # in as many rows or more, text that never repeats is no category that has not come twice yet
 ID_ROWS = 3  # text that never repeats in this many rows or more is taken for an identifier
 
 
@@ -114,10 +115,13 @@ def _separator(path: Path, kind: str) -> str:
 def _parquet(path: Path) -> pl.DataFrame:
     import polars as pl
 
+    from muhat.engine.sources import is_stored_index
+
     try:
         frame = pl.read_parquet(path, glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise BadUsage(f"{path.name!r} cannot be read as Parquet: {_first_line(error)}") from error
+    frame = frame.drop([c for c in frame.columns if is_stored_index(c)])
     return _named(frame, frame.columns, path)
 
 
@@ -347,10 +351,21 @@ def _refuse_infinite(frames: Sequence[pl.DataFrame], name: str, tables: Sequence
 def _refuse_identifier(
     frames: Sequence[pl.DataFrame], name: str, tables: Sequence[Table], leave: str
 ) -> None:
-    """Text that never repeats is a name for a row, which says nothing about a distribution."""
+    """Text that never repeats is a name for a row, which says nothing about a distribution.
+
+    As categories such names only do harm: where both tables have the same, rows are matched by them.
+    """
     cells = [frame[name].drop_nulls() for frame in frames]
     if all(len(column) >= ID_ROWS and column.n_unique() == len(column) for column in cells):
+        shared = len(cells) > 1 and cells[0].is_in(cells[1].implode()).any()
+        few = max(map(len, cells)) < FEW_NAMES and not shared
+        says = (
+            " It names some of the same rows in both files: where rows go in pairs, a test of the "
+            "differences of pairs says more."
+        )
         raise BadUsage(
             f"column {name!r} of {tables[0].name!r} has another text in every row, as an identifier or a "
-            f"date has: {leave}, or take it as a category with --categories."
+            f"date has: {leave}"
+            + (", or, if it holds categories that have not come twice yet, use --categories." if few else ".")
+            + says * shared
         )

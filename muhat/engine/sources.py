@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -78,8 +79,9 @@ class ParquetRows(Rows):
     def __init__(self, path: Path, columns: Sequence[Any] | None = None, flat: bool = False) -> None:
         self.flat = flat
         file = _parquet().ParquetFile(path)
-        known = file.schema_arrow.names
-        self.path, self.names = path, list(known) if columns is None else _named(columns, known, path)
+        known = sorted(file.schema_arrow.names, key=is_stored_index)  # places are those of data
+        data = [c for c in known if not is_stored_index(c)]
+        self.path, self.names = path, data if columns is None else _named(columns, known, path)
         sizes = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
         self.bounds = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
         self.shape = (int(self.bounds[-1]), len(self.names))
@@ -135,8 +137,9 @@ def open_rows(source: Any, columns: Any = None) -> Rows:
         source: the path of a ``.parquet``, ``.npy`` or ``.csv`` file or a ``.zarr`` folder; an array mapped
             from disk; a Zarr array; a Dask array or data frame; or a function that gives a fresh iterator of
             blocks (m, d) each time it is called.
-        columns: names (of files with names and of data frames) or positions; all by default. One alone, not
-            in a list, gives single numbers: a target, as a vector is.
+        columns: names (of files with names and of data frames) or positions; all by default, but for row
+            labels without a name that pandas left in a Parquet file. One alone, not in a list, gives single
+            numbers: a target, as a vector is.
     """
     if isinstance(source, Rows):
         if columns is not None:
@@ -192,6 +195,14 @@ def rows_in_memory(A: Any, name: str) -> Rows:
     rows = ArrayRows(np.asarray(table), flat=series)
     rows.names = encoder.names
     return rows
+
+
+def is_stored_index(name: str) -> bool:
+    """Whether pandas gave this name, in a Parquet file, to row labels that have none.
+
+    They number rows and are no data; an index with a name of its own is a column.
+    """
+    return re.fullmatch(r"__index_level_\d+__", name) is not None
 
 
 def is_dask(X: Any) -> bool:

@@ -14,6 +14,7 @@ from muhat._array import Array
 from muhat._tables import Encoder
 from muhat._threads import one_blas_thread
 from muhat._validation import as_generator, check_choice, check_positive, check_same_columns
+from muhat._words import percent
 from muhat.embedding import Embedding
 from muhat.engine import Rows, as_source, digest, map_rows, open_rows, sample_rows, sum_rows
 from muhat.gram import Exact, FeatureKernel, as_representation
@@ -185,8 +186,8 @@ class DensityRatio(Estimator):
         lost = float(np.abs(weights[~near]).sum() / np.abs(weights).sum())
         if lost > UNCOVERED:
             warnings.warn(
-                f"{lost:.0%} of the numerator lies where the denominator has no rows near: the ratio says "
-                "nothing of it.",
+                f"{percent(lost)} of the numerator lies where the denominator has no rows near: the ratio "
+                "says nothing of it.",
                 stacklevel=3,
             )
         return (A[near], weights[near], cover) if near.any() else (A, weights, None)

@@ -18,6 +18,7 @@ from muhat._validation import (
     check_same_rows,
     check_share,
 )
+from muhat._words import percent
 from muhat.embedding import Embedding
 from muhat.gram import Neural
 from muhat.kernels.base import Kernel
@@ -325,8 +326,8 @@ class LikelihoodFree(Estimator):
             )
         if lost > PART:
             warnings.warn(
-                f"{lost:.0%} of the prior lies where nothing was simulated, and is left out: simulate where "
-                "the prior has mass.",
+                f"{percent(lost)} of the prior lies where nothing was simulated, and is left out: simulate "
+                "where the prior has mass.",
                 stacklevel=3,
             )
         points, weights = points[near], weights[near]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from muhat._validation import as_generator, as_rows, check_count, check_levels, check_same_rows
+from muhat._words import percent
 from muhat.learning.prior_supports import support_of
 from muhat.learning.supports import Support, infer_support
 from muhat.simulation.draws import Weighted, posteriors
@@ -137,7 +138,7 @@ class Calibration:
         from muhat.testing.result import format_pvalue
 
         p = f"p = {format_pvalue(self.pvalue)}, {len(self)} simulations"
-        kept = f" Of the weights {self.negative:.0%} were negative and projected away." * (
+        kept = f" Of the weights {percent(self.negative)} were negative and projected away." * (
             self.negative >= 0.01
         )
         kept += f" {self.without} more had no posterior: their x is unlike any known." * bool(self.without)
@@ -149,14 +150,16 @@ class Calibration:
             f"{name}: {self._fault(j)}" for j, name in enumerate(self.names) if self.pvalues[j] <= LEVEL
         )
         if not found:
-            found = f"the {LEVELS[2]:.0%} region holds the truth in {self.region_coverage(LEVELS[2])[0]:.0%}"
+            found = (
+                f"the {LEVELS[2]:.0%} region holds the truth in {percent(self.region_coverage(LEVELS[2])[0])}"
+            )
         return f"These posteriors are not calibrated ({p}). {found}.{kept}"
 
     @property
     def _outside_words(self) -> str:
         """What is said of draws outside the support; nothing if there are none and none was stated."""
         if self.outside > 0 and self.support is not None:
-            share = f"{self.outside:.0%}" if self.outside >= 0.01 else f"{self.outside:.1g}"
+            share = percent(self.outside)
             return f" A share of {share} of the draws lies outside the support: {self.support.words}."
         stated = self.support is not None and not self.support.inferred.all()
         return " No draw lies outside the support." if stated else ""
@@ -175,7 +178,7 @@ class Calibration:
             words.append(f"are too {'narrow' if width > 0 else 'wide'}")
         share = self.coverage(LEVELS[2])[0, j]
         fault = "they " + " and ".join(words) if words else "their shape is off"
-        return fault + (f" (a {LEVELS[2]:.0%} interval holds the truth in {share:.0%})")
+        return fault + (f" (a {LEVELS[2]:.0%} interval holds the truth in {percent(share)})")
 
     def __str__(self) -> str:
         return self.summary

@@ -7,6 +7,7 @@ the tests need, so that they cost one pass over the rows, however many there are
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.forms import Bins
 from muhat.testing.nulls import label_permutations
 from muhat.testing.result import ColumnEffect, column_effects
-from muhat.testing.separation import FOLDS, PRICE, Separation, combine, placements
+from muhat.testing.separation import FOLDS, PRICE, Separation, chance, combine, placements
 
 CELLS = 64  # of a column of numbers, at most
 LEVELS = 256  # categories with a cell of their own, the most frequent; the others share one
@@ -136,14 +137,21 @@ def count_columns(
 
 
 def columns_alone(
-    counts: list[BlockCounts], names: list[str], permutations: int, rng: np.random.Generator
+    counts: list[BlockCounts],
+    names: list[str],
+    permutations: int,
+    rng: np.random.Generator,
+    matched: Collection[str] = (),
 ) -> list[ColumnEffect]:
-    """Each column by itself, the strongest first, with p-values adjusted for the number of columns."""
+    """Each column by itself, the strongest first, with p-values adjusted for the number of columns.
+
+    Columns that are ``matched`` tell no row of one sample from one of the other.
+    """
     blocks = len(counts[0].x) - 1, len(counts[0].y) - 1
     members = label_permutations(*blocks, permutations, rng)
     scores = np.stack([_scores(c, members) for c in counts])
-    found = [_effect(c) for c in counts]
     rows = int(counts[0].x.sum()), int(counts[0].y.sum())
+    found = [chance(*rows) if name in matched else _effect(c) for name, c in zip(names, counts, strict=True)]
     missing = [
         tuple(float(side[:, -1].sum() / side.sum()) for side in (c.x, c.y)) if c.cells.indicator >= 0 else ()
         for c in counts

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from muhat._words import percent
 from muhat.testing.graph import CausalGraph, determined, undetermined
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def draw_graph(graph: CausalGraph) -> Figure:
             control = (place[i] + place[j]) / 2 + rad * np.array([y, -x])
             x, y = (1 - t) ** 2 * place[i] + 2 * t * (1 - t) * control + t**2 * place[j]
             style = {"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.5, "boxstyle": "round,pad=0.15"}
-            ax.text(x, y, f"{often:.0%}", ha="center", va="center", size=8, color=INK, bbox=style, zorder=4)
+            ax.text(x, y, percent(often), ha="center", va="center", size=8, color=INK, bbox=style, zorder=4)
     ax.set(xlim=(-wide[0] - 0.4, wide[0] + 0.4), ylim=(-1.2, 1.2), aspect="equal")
     if kinds:
         figure.legend(

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from muhat._words import percent
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -327,8 +329,8 @@ class CausalGraph:
         if self.frequencies is None:
             return ""
         adjacent, directed = self.frequencies[pair]
-        this_way = f", in this direction in {directed:.0%}" if arrow else ""
-        return f"; an edge in {adjacent:.0%} of the resamples{this_way}"
+        this_way = f", in this direction in {percent(directed)}" if arrow else ""
+        return f"; an edge in {percent(adjacent)} of the resamples{this_way}"
 
     def __str__(self) -> str:
         return self.summary()

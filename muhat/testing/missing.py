@@ -10,6 +10,7 @@ import numpy as np
 
 from muhat._tables import Encoder, _is_category, _is_missing, _missing_cells, _names, is_frame
 from muhat._validation import as_rows, check_choice, check_same_columns
+from muhat._words import percent
 from muhat.testing.samples import as_sample, as_samples, as_table, same_order
 
 CHOICES = ("compare", "drop", "refuse")
@@ -43,18 +44,20 @@ class MissingCells:
         if not self.shares:
             return ""
         most = sorted(self.shares, key=lambda name: -max(self.shares[name]))
-        parts = [f"{name} {' → '.join(f'{100 * s:.2g}%' for s in self.shares[name])}" for name in most[:6]]
+        parts = [
+            f"{name} {' → '.join(percent(s, fine=True) for s in self.shares[name])}" for name in most[:6]
+        ]
         more = f" and {len(most) - 6} more columns" if len(most) > 6 else ""
         cells = f"Missing cells: {', '.join(parts)}{more}"
         if self.how != "drop":
             return f"{cells}; they were compared as values."
         if len(self.dropped) == 1:
-            share = 100 * self.dropped[0] / self.rows[0]
+            share = percent(self.dropped[0] / self.rows[0], fine=True)
             return (
-                f"{cells}. {self.dropped[0]} rows ({share:.2g}%) with a missing cell were left out: this may "
+                f"{cells}. {self.dropped[0]} rows ({share}) with a missing cell were left out: this may "
                 "hide or make a dependence."
             )
-        shares = [f"{100 * d / n:.2g}%" for d, n in zip(self.dropped, self.rows, strict=True)]
+        shares = [percent(d / n, fine=True) for d, n in zip(self.dropped, self.rows, strict=True)]
         text = (
             f"{cells}. {shares[0]} of the rows of the first and {shares[1]} of the second sample have a "
             "missing cell and were left out: this may hide or make a difference."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -63,7 +64,9 @@ def combine(parts: list[tuple[float, float, float]], sizes: list[tuple[int, int]
     """Mean AUC of folds [LPV15], with an interval.
 
     The interval is the wider, at each end, of two: that of DeLong, and the score interval of Newcombe, which
-    stays honest where few rows leave no spread (AUC 0 or 1).
+    stays honest where few rows leave no spread (AUC 0 or 1). An interval that lies below ½ is that of chance:
+    without the rows a witness is wrong more often than not by chance alone, or where they have partners in
+    the other sample, which speak against them.
     """
     weights = np.array([n * m for n, m in sizes], dtype=np.float64)
     auc = float(np.array([p[0] for p in parts]) @ weights / weights.sum())
@@ -71,7 +74,13 @@ def combine(parts: list[tuple[float, float, float]], sizes: list[tuple[int, int]
     spread = [sum(p[1 + i] for p in parts) / max(rows - len(parts), 1) / rows for i, rows in ((0, n), (1, m))]
     half = Z_SCORE * float(np.sqrt(INFLATION * sum(spread)))
     low, high = newcombe(auc, n, m)
-    return Separation(auc, (max(min(low, auc - half), 0.0), min(max(high, auc + half), 1.0)))
+    low, high = max(min(low, auc - half), 0.0), min(max(high, auc + half), 1.0)
+    return Separation(auc, (low, high)) if high >= 0.5 else chance(n, m)
+
+
+def chance(n: int, m: int) -> Separation:
+    """What n and m rows that nothing tells apart show."""
+    return Separation(0.5, newcombe(0.5, n, m))
 
 
 def newcombe(auc: float, n: int, m: int) -> tuple[float, float]:
@@ -96,14 +105,14 @@ class Coordinates:
     ranks: np.ndarray
 
 
-def coordinates(Z: np.ndarray, encoder: Encoder) -> Coordinates:
+def coordinates(Z: np.ndarray, encoder: Encoder, without: Collection[int] = ()) -> Coordinates:
     """The rows of both samples as points: no label enters, and units of columns do not matter."""
     from scipy.stats import rankdata
 
     columns, ranks = [], []
     for j in range(Z.shape[1]):
         z = Z[:, j]
-        if (z == z[0]).all():
+        if j in without or (z == z[0]).all():
             continue
         if j in encoder.categories:
             codes, counts = np.unique(z, return_counts=True)
@@ -145,18 +154,33 @@ class Ridge:
     λ has the least generalised cross-validation error.
     """
 
-    def __init__(self, Phi: np.ndarray, first: np.ndarray) -> None:
+    def __init__(self, Phi: np.ndarray, first: np.ndarray, rising: int = 0) -> None:
+        """The last ``rising`` features get no negative weight: those that would are left out."""
+        self.mean, self.weights = np.zeros(Phi.shape[1]), np.zeros(Phi.shape[1])
+        kept = np.arange(Phi.shape[1])
+        while True:
+            used = Phi if len(kept) == Phi.shape[1] else Phi[:, kept]
+            self.mean[kept], self.weights[kept] = self._solve(used, first)
+            falling = (self.weights < 0) & (np.arange(len(self.weights)) >= len(self.weights) - rising)
+            if not falling.any():
+                return
+            self.weights[falling] = 0.0
+            kept = kept[~falling[kept]]
+
+    @staticmethod
+    def _solve(Phi: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Means of the features, and their weights."""
         n, m = int(first.sum()), int((~first).sum())
         D = np.where(first, 0.5 / n, 0.5 / m)
         y = np.where(first, 1.0, -1.0)
-        self.mean = D @ Phi
-        Phi = Phi - self.mean
+        mean = D @ Phi
+        Phi = Phi - mean
         s, U = np.linalg.eigh((Phi * D[:, None]).T @ Phi)
         s = np.maximum(s, 0.0)
         b = U.T @ (Phi.T @ (D * y))
         total = float(s.sum()) or 1.0
         best = np.inf
-        self.weights = np.zeros(Phi.shape[1])
+        weights = np.zeros(Phi.shape[1])
         for reg in REGULARISERS * total:
             w = b / (s + reg)
             loss = 1 - 2 * b @ w + (s * w) @ w
@@ -166,7 +190,8 @@ class Ridge:
                 continue
             score = loss / (1 - used) ** 2
             if score < best * (1 - 1e-9):
-                best, self.weights = score, U @ w
+                best, weights = score, U @ w
+        return mean, weights
 
     def __call__(self, Phi: np.ndarray) -> np.ndarray:
         return (Phi - self.mean) @ self.weights
@@ -210,19 +235,31 @@ class Landmarks:
         return np.sqrt(((gradient * self.weights) ** 2).mean(axis=0))
 
 
-def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Generator) -> Separation:
+def separation(
+    x: np.ndarray,
+    y: np.ndarray,
+    encoder: Encoder,
+    rng: np.random.Generator,
+    without: Collection[int] = (),
+) -> Separation:
     """The AUC of a regularised witness on rows that had no part in it, with its interval.
 
     The witness is a ridge regression of the label on Nyström features of all columns together, on hat
     functions of each, and on how frequent each category is in either sample where there are many. With many
     rows the columns are first weighted by the gradients of a fit [RBPB24]. It is made on four fifths
     of the rows and ranks the others, five times.
+
+    Args:
+        x, y: rows of the samples as numbers.
+        encoder: how they became numbers.
+        rng: that folds and landmarks are drawn with.
+        without: columns that take no part.
     """
     n, m = len(x), len(y)
-    C = coordinates(np.concatenate([x, y]), encoder)
+    C = coordinates(np.concatenate([x, y]), encoder, without)
     if _equal(C.points, n):
         # Held out, a row would be told by its copy, which speaks against it: AUCs below ½ that mean nothing.
-        return Separation(0.5, newcombe(0.5, n, m))
+        return chance(n, m)
     few = n + m <= FEW_ROWS
     order = canonical_order(C.points)
     places = np.empty(n + m, dtype=np.int64)
@@ -233,7 +270,7 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
     hats = hat_functions(C)
     hats = hats / np.sqrt((hats**2).sum() / len(hats) or 1.0)
     first = np.arange(n + m) < n
-    many = _many_levels(np.concatenate([x, y]), encoder)
+    many = _many_levels(np.concatenate([x, y]), encoder, without)
     folds = min(FOLDS, n, m)
     plain = None
     results = []
@@ -255,7 +292,9 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
                 Phi = _features(landmarks, weights, C.points, hats)
             if many:
                 Phi = np.column_stack([Phi, *(level_rates(codes, first, ~held, keys) for codes in many)])
-            scores = Ridge(Phi[~held], first[~held])(Phi[held])
+            # What is more frequent in x can speak for x alone: a falling weight would make an effect of the
+            # partners in the other sample, which stay when a row is held out.
+            scores = Ridge(Phi[~held], first[~held], rising=len(many))(Phi[held])
             # Scores that differ by rounding alone are tied.
             scores = np.round(scores / (np.abs(scores).max() or 1.0), 9)
             distinct, at = np.unique(scores, return_inverse=True)
@@ -268,9 +307,10 @@ def separation(x: np.ndarray, y: np.ndarray, encoder: Encoder, rng: np.random.Ge
     return Separation(float(auc), (float(low), float(high)))
 
 
-def _many_levels(Z: np.ndarray, encoder: Encoder) -> list[np.ndarray]:
+def _many_levels(Z: np.ndarray, encoder: Encoder, without: Collection[int]) -> list[np.ndarray]:
     """Codes of the categories that have more levels than coordinates, (N,) each."""
-    codes = [np.unique(Z[:, j], return_inverse=True)[1].reshape(-1) for j in sorted(encoder.categories)]
+    columns = sorted(set(encoder.categories) - set(without))
+    codes = [np.unique(Z[:, j], return_inverse=True)[1].reshape(-1) for j in columns]
     return [c for c in codes if c.max() >= LEVELS]
 
 
@@ -339,4 +379,4 @@ def _column_weights(landmarks: np.ndarray, P: np.ndarray, first: np.ndarray, key
     return weights
 
 
-__all__ = ["LEVEL", "Separation", "combine", "placements", "separation"]
+__all__ = ["LEVEL", "Separation", "chance", "combine", "placements", "separation"]

@@ -9,6 +9,7 @@ import numpy as np
 
 from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_positive
+from muhat._words import percent
 from muhat.embedding import Embedding, embed
 from muhat.engine import paired_sources, sample_indices, sample_rows
 from muhat.gram import Exact, FeatureKernel, Fourier, Nystrom, as_representation, streamed_representation
@@ -18,6 +19,7 @@ from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels, is_moment
 from muhat.testing.columns import BlockCounts, all_cells, columns_alone, count_columns
 from muhat.testing.forms import SINGLE_ROWS, Bins, Forms, binned_mmd, feature_forms, quadratic_forms
+from muhat.testing.matched import matched_columns, matched_words
 from muhat.testing.missing import CHOICES, MissingCells, two_tables
 from muhat.testing.nulls import (
     Moments,
@@ -97,7 +99,7 @@ def two_sample_test(
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (how often a regularised
         witness, made without the rows in question, ranks a row of x above one of y: about 0.5 if they are
         alike, 1 if they can be told apart), ``effect_interval``, ``witness(points)``, ``columns()``,
-        ``missing``, ``plot()`` and ``summary``.
+        ``missing``, ``matched``, ``plot()`` and ``summary``.
     """
     check_choice(method, "method", METHODS)
     permutations = check_count(permutations, "permutations", 19)
@@ -168,7 +170,8 @@ def two_sample_test(
             best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
             series = fuse(scores, weights)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
-    effect, interval = separation(few_x, few_y, encoder, rng)
+    matched = matched_columns(few_x, few_y, encoder)
+    effect, interval = separation(few_x, few_y, encoder, rng, matched)
     embeddings, counts = None, None
     if sums and n + m > len(few_x) + len(few_y):  # the rows are not all kept
         embeddings = tuple(
@@ -195,6 +198,7 @@ def two_sample_test(
         effect_rows=(len(few_x), len(few_y)),
         missing=gaps,
         counts=counts,
+        matched=tuple(column_names(encoder, few_x.shape[1], "x")[j] for j in matched),
     )
 
 
@@ -303,6 +307,9 @@ class TwoSampleResult(TestResult):
         effect_rows: rows of each sample that ``effect_size`` comes from, at most 20 000.
         missing: shares of missing cells by column and sample, and what was done with them.
         counts: of all rows by column, where not all rows are kept.
+        matched: columns of categories that the samples share more evenly than independent samples do (less
+            than once in 10 000), as where rows are matched or the table is a panel. ``effect_size`` leaves
+            them out: the partner of a row would tell which sample it is from.
     """
 
     mmd2: float = 0.0
@@ -316,6 +323,7 @@ class TwoSampleResult(TestResult):
     effect_rows: tuple[int, int] = (0, 0)
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
     counts: list[BlockCounts] | None = field(default=None, repr=False)
+    matched: tuple[str, ...] = ()
 
     @property
     def embeddings(self) -> tuple[Embedding, Embedding]:
@@ -344,7 +352,7 @@ class TwoSampleResult(TestResult):
         permutations = min(len(self.null), 999) if permutations is None else permutations
         counts = self.counts or count_columns(self.x, self.y, self.encoder, rng)
         names = column_names(self.encoder, self.x.shape[1], "x")
-        return columns_alone(counts, [names[c.cells.column] for c in counts], permutations, rng)
+        return columns_alone(counts, [names[c.cells.column] for c in counts], permutations, rng, self.matched)
 
     @property
     def effect_sentence(self) -> str:
@@ -352,10 +360,16 @@ class TwoSampleResult(TestResult):
         return effect_words(self, self.pvalue <= 0.05)
 
     @property
+    def matched_sentence(self) -> str:
+        """What it means that columns are matched, in plain words; empty if none is."""
+        return matched_words(self.matched)
+
+    @property
     def summary(self) -> str:
         n, m = self.rows
         found = "The samples differ" if self.pvalue <= 0.05 else "No difference was found"
-        parts = [f"{found} ({n} and {m} rows; {self._how()}).", self.effect_sentence, self.missing.sentence]
+        start = f"{found} ({n} and {m} rows; {self._how()})."
+        parts = [start, self.effect_sentence, self.matched_sentence, self.missing.sentence]
         return " ".join(part for part in parts if part)
 
     def plot(self) -> Figure:
@@ -373,15 +387,19 @@ def effect_words(result: TwoSampleResult, found: bool) -> str:
     if found and low > 0.5:
         return (
             "Of two rows, one of each sample, the witness tells which is which "
-            f"{100 * result.effect_size:.0f}% of the time (95% interval {100 * low:.0f}% to "
-            f"{100 * high:.0f}%{some}; 50% is chance)."
+            f"{percent(result.effect_size)} of the time (95% interval {percent(low)} to "
+            f"{percent(high)}{some}; 50% is chance)."
         )
     text = (
-        f"The witness tells two rows, one of each sample, apart between {100 * low:.0f}% and "
-        f"{100 * high:.0f}% of the time (95% interval{some}; 50% is chance)"
+        f"The witness tells two rows, one of each sample, apart between {percent(low)} and "
+        f"{percent(high)} of the time (95% interval{some}; 50% is chance)"
     )
     if found:
         return f"{text}: the test finds a difference that hardly shows in single rows."
     if low > 0.5:
-        return f"{text}: this is not in line with the test, so look again with more rows."
+        return (
+            f"{text}: the test and the effect disagree. The kernels of the test may be weak for such a "
+            "difference, rows may not be independent (matched, repeated, in clusters), or it is chance, as "
+            "for one in forty pairs of samples that are alike."
+        )
     return f"{text}. This does not show that the samples are alike."

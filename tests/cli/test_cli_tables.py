@@ -3,6 +3,7 @@
 import datetime
 import gzip
 
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -61,6 +62,31 @@ def test_parquet(tmp_path):
         ["flag", "kind"], pl.String
     )
     assert out["flag"].to_list() == ["true", "false", "true"]
+
+
+def test_row_labels_that_pandas_stores_without_a_name_are_no_data(tmp_path):
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "x"]}, index=[7, 0, 4])
+    frame.to_parquet(tmp_path / "filtered.parquet")
+    assert "__index_level_0__" in pl.read_parquet_schema(tmp_path / "filtered.parquet")
+    assert read_table(tmp_path / "filtered.parquet").columns == ["a", "b"]
+    # Some readers bring it as a column, and write it without saying what it was.
+    kept = pl.DataFrame({"a": [1.0], "__index_level_0__": [0], "__index_level_1__": [0]})
+    kept.write_parquet(tmp_path / "again.parquet")
+    assert read_table(tmp_path / "again.parquet").columns == ["a"]
+    frame.rename_axis("date").to_parquet(tmp_path / "named.parquet")
+    assert set(read_table(tmp_path / "named.parquet").columns) == {"a", "b", "date"}
+
+
+@pytest.mark.parametrize(("rows", "offered"), [(3, True), (40, False)])
+def test_text_that_never_repeats_is_a_category_only_where_rows_are_few(tmp_path, rows, offered):
+    cells = ["id", *(f"n{i}" for i in range(rows))]
+    table = read_table(write(tmp_path / "t.csv", "\n".join(cells)))
+    with pytest.raises(BadUsage, match="leave it out with --drop") as error:
+        prepare([table], ["id"], [], False)
+    assert ("--categories" in str(error.value)) == offered
+    with pytest.raises(BadUsage, match="a test of the differences of pairs") as error:
+        prepare([table, table], ["id"], [], False)
+    assert "--categories" not in str(error.value)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

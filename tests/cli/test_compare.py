@@ -130,6 +130,21 @@ def test_a_table_is_like_itself_whoever_saved_it(tmp_path):
         assert (record["dropped_rows"], result.stderr) == ([10, 10], ""), name
 
 
+def test_rows_that_are_matched_are_told(tmp_path):
+    for seed, name in enumerate(("one", "two")):
+        values = np.random.default_rng(seed).standard_normal(30)
+        frame = pl.DataFrame({"site": [f"s{i}" for i in range(30)], "a": values})
+        frame.write_csv(tmp_path / f"{name}.csv")
+    arguments = (tmp_path / "one.csv", tmp_path / "two.csv", "--categories", "site", "--permutations", 19)
+    record = json.loads(invoke(*arguments, "--json").stdout)
+    assert record["matched"] == ["site"]
+    assert record["effect_interval"][0] < 0.5
+    (note,) = record["notes"]
+    assert note.startswith("The values of site are the same in both samples")
+    assert note in record["summary"]
+    assert note in " ".join(invoke(*arguments).stdout.split())
+
+
 def test_categories_that_may_be_spelled_differently_are_warned_of_and_not_merged(tmp_path):
     (tmp_path / "one.csv").write_text("a,b,c,d\n1,yes,u,1\n2,no,v,2\n3,yes,v,2\n4,no,u,1\n")
     (tmp_path / "two.csv").write_text("a,b,c,d\n1,Yes,x,1.0\n2,no,y,2\n3,Yes,x,2\n4,no,y,1.0\n")

@@ -254,6 +254,19 @@ class TestOpening:
         with pytest.raises(ValueError, match="is a folder"):
             open_rows(tmp_path / "a.parquet")
 
+    def test_row_labels_without_a_name_are_no_column(self, tmp_path):
+        import pandas as pd
+
+        frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0]}, index=[7, 0, 4])
+        frame.to_parquet(tmp_path / "filtered.parquet")
+        rows = open_rows(tmp_path / "filtered.parquet")
+        assert (rows.names, rows.shape) == (["a", "b"], (3, 2))
+        np.testing.assert_array_equal(rows.read(0, 3), frame.to_numpy())
+        labels = open_rows(tmp_path / "filtered.parquet", "__index_level_0__")  # asked for, it is there
+        assert labels.read(0, 3).ravel().tolist() == [7, 0, 4]
+        frame.rename_axis("date").to_parquet(tmp_path / "named.parquet")
+        assert open_rows(tmp_path / "named.parquet").names == ["a", "b", "date"]
+
     def test_text_is_refused(self, tmp_path):
         import pandas as pd
 

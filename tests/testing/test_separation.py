@@ -1,5 +1,7 @@
 """Effect sizes: AUC, DeLong, folds, coverage, and what the sentence says."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 import muhat as mh
 from muhat._tables import Encoder
-from muhat.testing.separation import combine, newcombe, placements, separation
+from muhat.testing.separation import Ridge, combine, newcombe, placements, separation
 
 FEW = {"permutations": 99, "random_state": 0}
 
@@ -143,3 +145,31 @@ def test_ties_do_not_make_an_effect(levels):
         low, high = separation(Z[:300], Z[300:], encoder, np.random.default_rng(0)).interval
         held += low <= 0.5 <= high
     assert held >= 53
+
+
+def test_a_rising_weight_is_never_negative():
+    rng = np.random.default_rng(0)
+    first = np.arange(80) < 40
+    Phi = np.column_stack([rng.normal(size=80), rng.normal(size=80) - first, rng.normal(size=80) + first])
+    free, rising = Ridge(Phi, first), Ridge(Phi, first, rising=2)
+    assert free.weights[1] < 0 < free.weights[2]
+    assert rising.weights[1] == 0
+    without = Ridge(Phi[:, [0, 2]], first)
+    assert_allclose(rising.weights[[0, 2]], without.weights)
+    assert_allclose(rising(Phi), without(Phi[:, [0, 2]]))
+
+
+def test_the_test_and_the_effect_may_disagree():
+    x, y = np.random.default_rng(0).normal(size=(2, 30))
+    found = dataclasses.replace(mh.two_sample_test(x, y, **FEW), effect_interval=(0.6, 0.9), pvalue=0.3)
+    assert "between 60% and 90%" in found.summary
+    assert "the test and the effect disagree" in found.summary
+    assert "more rows" not in found.summary
+
+
+def test_worse_than_chance_is_chance():
+    """Partners in the other sample speak against a row: numbers of a panel."""
+    x = np.sort(np.random.default_rng(0).normal(size=(300, 1)), axis=0)
+    result = mh.two_sample_test(x, x + 1e-6, **FEW)
+    for interval in (result.effect_interval, result.columns()[0].interval):
+        assert interval[0] < 0.5 < interval[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import muhat as mh
+from muhat._words import percent
 from muhat.cli.page import Page
 from muhat.datasets import donut, donut_pdf, fork, fork_pdf
 from muhat.report import plots
@@ -66,7 +67,7 @@ def _fork(page: Page, rng: np.random.Generator) -> None:
         low, high = other.interval(new.X, LEVEL).T
         inside = (low <= new.y) & (new.y <= high)
         error = np.abs(other.density(x[:, None])(grid[:, None]) - truth).sum(axis=1).mean() * 0.05
-        rows.append((name, error, f"{100 * inside.mean():.0f}%", (high - low).mean()))
+        rows.append((name, error, percent(inside.mean()), (high - low).mean()))
     page.table(
         rows,
         ["settings", "density, L1", f"inside {100 * LEVEL:.0f}% intervals", "width"],

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 import muhat as mh
+from muhat._words import percent
 from muhat.cli.page import Page
 from muhat.datasets import diabetes, iris
 from muhat.report import plots
@@ -61,7 +62,7 @@ def _regression(page: Page, seed: int) -> None:
                 name,
                 f"{round(r2_score(y, means[name]), 2) + 0.0:.2f}",  # never "-0.00"
                 np.maximum(LEVELS * error, (LEVELS - 1) * error).mean(),
-                f"{inside.mean():.0%}",
+                percent(inside.mean()),
                 (q[:, -1] - q[:, 0]).mean(),
             )
         )

@@ -6,6 +6,7 @@ import numpy as np
 
 import muhat as mh
 from muhat._array import Array
+from muhat._words import percent
 from muhat.cli.page import Page
 from muhat.report.plots import BLUE, RED, SOFT, new_figure
 
@@ -75,7 +76,7 @@ def _task(page: Page, rng: np.random.Generator) -> None:
     ]
     inside = np.mean(np.abs(mean - truth) <= 2 * std)
     page.table(
-        rows, ["method", "error of f"], f"Root mean squared error; {100 * inside:.0f}% of f is in its band."
+        rows, ["method", "error of f"], f"Root mean squared error; {percent(inside)} of f is in its band."
     )
 
 
