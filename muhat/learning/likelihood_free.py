@@ -27,6 +27,7 @@ from muhat.learning.simulations import (
     Weighted,
     column_units,
     method_choice,
+    reach,
     smoothed_prior,
 )
 from muhat.learning.smoothed_prior import Effort, SmoothedPrior
@@ -65,7 +66,8 @@ def fit_method(
     if name == "surrogate":
         assert choice is None or isinstance(choice, MovedChoice)
         density = fit_moved(sims.inputs, sims.data, rng, choice)
-        return Surrogate(sims, density, smoothed_prior(sims, prior, rng), effort)
+        given = sims.inputs if prior is None else sims.line_theta.without_boxes().to_line(prior[0])
+        return Surrogate(sims, density, smoothed_prior(sims, prior, rng), effort, reach(given))
     # A density ratio of two equal distributions says nothing of one of two different ones.
     if choice is None or (prior is not None and name in RATIO and options.reg_prior is None):
         with one_blas_thread():

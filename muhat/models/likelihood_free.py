@@ -264,20 +264,18 @@ class LikelihoodFree(Estimator):
     def sample(self, x_obs: Any, n: int, prior: Any = None) -> np.ndarray:
         """``n`` draws of the posterior given each observation, (n, p) or (q, n, p).
 
-        From smoothed densities where the method has them (``adjusted``), else from the weighted points.
+        They are points of :meth:`posterior`, each as often as its weight says (negative weights are projected
+        onto the simplex), and so have its mean and quantiles. Of a posterior that rests on few points many
+        draws are equal.
         """
         n = check_count(n, "n")
         _, X, single = self._observations(x_obs)
         weighted = None if prior is None else self._prior(prior)
-        method, out = self._method(weighted), []
-        support = self._supported(weighted)
-        parts = self._parts(method, X, weighted, support)
-        for y, (points, w) in zip(X, parts, strict=True):
+        parts = self._parts(self._method(weighted), X, weighted, self._supported(weighted))
+        out = []
+        for points, w in parts:
             rng = as_generator(self.seed_)
-            index = systematic(probabilities(w), n, rng)
-            drawn = method.draw(y, index, points, rng)
-            # Smoothed draws stay in the support of the simulations; another prior may have a smaller one.
-            out.append(drawn if weighted is None else support.reflect(drawn))
+            out.append(points[systematic(probabilities(w), n, rng)])
         return out[0] if single else np.stack(out)
 
     def _observations(self, x_obs: Any) -> tuple[np.ndarray, np.ndarray, bool]:
