@@ -36,8 +36,6 @@ from muhat.operators.bayes import RULES
 
 # Held-out simulations that are scored, and folds for few and for many simulations.
 ASKED, FOLDS, MANY = 100, {False: 5, True: 2}, 500
-# Standard errors by which a method must be better than one named before it.
-MARGIN = 1.64
 # The share of the prior that is mixed into a posterior to score it.
 BACKGROUND = 0.01
 # Simulations and prior points that the search of a rule looks at, at most.
@@ -224,8 +222,8 @@ class MethodChoice:
     Attributes:
         methods: names.
         scores: their mean held-out scores; NaN where one alone was asked for.
-        errors: standard errors of the differences to the one chosen, over the same held-out simulations.
-        best: the one chosen.
+        errors: standard errors of the differences to the best, over the same held-out simulations.
+        best: the one with the largest score, which is in use.
     """
 
     methods: tuple[str, ...]
@@ -256,7 +254,10 @@ def choose_method(
 ) -> tuple[MethodChoice, dict[str, Choice]]:
     """The method with the largest held-out score, and what was chosen in each.
 
-    A method displaces one named before it if it is better by more than chance: one-sided, at the level 5%.
+    Also where the difference is less than its standard error. To stay with the one named first unless another
+    is better by more than chance (one-sided, 5%) gave posteriors with a larger error: on 35 sets of
+    simulations from seven models with known posteriors, the distance of quantiles to the exact ones was .158
+    posterior standard deviations on average, against .134.
     """
     choices: dict[str, Choice] = {}
     folds, seed, scores = make_folds(len(sims), rng), int(rng.integers(2**32)), []
@@ -273,9 +274,7 @@ def choose_method(
                 scores.append(held_out_scores(fit, sims, folds, prior))
     if len(names) == 1:
         return MethodChoice(names, np.array([np.nan]), np.array([np.nan]), names[0]), choices
-    means, best = np.array([s.mean() for s in scores]), 0
-    for i in range(1, len(names)):
-        if means[i] - means[best] > MARGIN * _error(scores[i] - scores[best]):
-            best = i
+    means = np.array([s.mean() for s in scores])
+    best = int(np.argmax(means))
     errors = np.array([_error(s - scores[best]) for s in scores])
     return MethodChoice(names, means, errors, names[best]), choices

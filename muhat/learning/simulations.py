@@ -32,6 +32,8 @@ SEEN = 30.0
 # The share of the simulations on either side that says how far the next ones might lie beyond the last, and
 # the effective number of points that must be left where those beyond it are left out.
 TAIL, LEFT = 0.05, 5.0
+# Weights with a smaller sum are not divided by it: it is mostly noise.
+LEAST_SUM = 0.2
 
 Weighted = tuple[np.ndarray, np.ndarray]
 
@@ -304,10 +306,22 @@ def within(T: np.ndarray, W: np.ndarray, limits: np.ndarray | None) -> Weighted:
 
 
 def probabilities(W: np.ndarray) -> np.ndarray:
-    """Weights brought to the simplex where some are negative or their sum is not one."""
-    if W.min() < 0 or np.abs(W.sum(axis=-1) - 1).max() > 1e-6:
-        return project_simplex(W)
-    return W
+    """Weights of sum one (:func:`of_sum_one`), brought to the simplex where some are negative."""
+    W = of_sum_one(W)
+    return project_simplex(W) if W.min() < 0 else W
+
+
+def of_sum_one(W: np.ndarray) -> np.ndarray:
+    """Weights (…, n) divided by their sum; where that is next to nothing, all raised by as much as it lacks.
+
+    A sum that is not one would move the mean by a part of the mean of θ: that of 300 by 1 for weights that
+    sum to 0.997. Raised weights keep the mean as it is about the mean of the points.
+    """
+    total = W.sum(axis=-1, keepdims=True)
+    if np.abs(total - 1).max() <= 1e-12:
+        return W
+    most = total > LEAST_SUM
+    return np.where(most, W / np.where(most, total, 1.0), W + (1 - total) / W.shape[-1])
 
 
 def weighted_log_kde(t: np.ndarray, L: np.ndarray, w: np.ndarray) -> float:

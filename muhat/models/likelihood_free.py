@@ -68,7 +68,8 @@ class LikelihoodFree(Estimator):
             ``"surrogate"``: draws of the prior weighted by a likelihood learned from x in the same way. Or as
             published: ``"dme"`` [HR19, Alg. 8.1], ``"kelfi"`` [HRA19], ``"kbr"`` [FSG13], ``"importance"``
             [X22], ``"kabc"`` [NFM13], ``"k2abc"`` [PJS16], ``"rejection"``. Several names, or None for
-            adjusted, surrogate and rejection: the best by held-out log posterior density.
+            adjusted, surrogate and rejection: the one with the largest held-out log posterior density, however
+            small the difference; ``selection_.table()`` has it with its standard error.
         kernel_theta: ℓ, on parameters, of the published methods; None for the default kernel with a
             lengthscale chosen. It is also the kernel of the posterior embedding; None for one scaled to each
             posterior.
