@@ -31,11 +31,15 @@ class SimulatedPosterior(Embedding):
         remoteness: distance of each observation to the nearest simulated x, over the largest such distance
             among the simulations themselves, (q,): above one, none was as lonely.
         outside: which columns of each observation lie outside the simulated range, (q, d).
-        flagged: which observations are far from anything simulated, (q,).
+        conflict: which observations conflict with the prior that was given, (q,).
+        flagged: which observations are far from anything simulated, or conflict with the prior, (q,).
         support: of θ, that no point leaves; ``print(posterior.support)`` says whether it was inferred.
     """
 
-    support: Support | None = None  # of files from before it was kept
+    # Of files from before they were kept.
+    support: Support | None = None
+    conflict: np.ndarray | None = None
+    far: np.ndarray | None = None
 
     def __init__(
         self,
@@ -48,9 +52,12 @@ class SimulatedPosterior(Embedding):
         encoder: Encoder | None = None,
         single: bool = False,
         support: Support | None = None,
+        conflict: np.ndarray | None = None,
     ) -> None:
         self.parts, self.kernels, self.method = parts, kernels, method
-        self.remoteness, self.outside, self.flagged = remoteness, outside, flagged
+        self.remoteness, self.outside, self.far = remoteness, outside, flagged
+        self.conflict = np.zeros(len(parts), dtype=bool) if conflict is None else conflict
+        self.flagged = flagged | self.conflict
         self.encoder, self.single, self.support = encoder, single, support
         self._coefficients = None
 
@@ -93,7 +100,7 @@ class SimulatedPosterior(Embedding):
     @property
     def unlike(self) -> np.ndarray:
         """Which observations lie far from anything simulated, (k,)."""
-        return np.flatnonzero(self.flagged)
+        return np.flatnonzero(self.flagged if self.far is None else self.far)
 
     def __len__(self) -> int:
         if self.single:
@@ -112,10 +119,11 @@ class SimulatedPosterior(Embedding):
             self.method,
             self.remoteness[rows],
             self.outside[rows],
-            self.flagged[rows],
+            (self.flagged if self.far is None else self.far)[rows],
             self.encoder,
             np.ndim(which) == 0,
             self.support,
+            None if self.conflict is None else self.conflict[rows],
         )
 
     def __repr__(self) -> str:

@@ -28,10 +28,10 @@ class Calibration:
     """Where true parameters lie in their posteriors, over many simulations.
 
     Attributes:
-        pit: the posterior probability below the true value, (m, p), randomised between neighbouring points and
-            among equal ones: uniform on [0, 1] if posteriors are right, also discrete ones [TBV18].
-        region: the probability of the smallest highest-density region that holds the true θ, (m,), in the same
-            way: uniform, too [HDR22].
+        pit: the posterior probability below the true value, (m, p), randomised between neighbouring points
+            and among equal ones: uniform on [0, 1] if posteriors are right, also discrete ones [TBV18].
+        region: the probability of the smallest highest-density region that holds the true θ, (m,), randomised
+            in the same way: uniform, too [HDR22].
         names: of the parameters.
         size: median number of equal weights that a posterior amounts to.
         negative: mean share of negative weight, which was projected away.
@@ -219,8 +219,8 @@ def check_calibration(
 
     Weighted points count by their weights, as if θ were one more point of average weight: its place is
     uniform between both of its neighbours, and among points that are equal to it, as those of whole numbers
-    are. Different points with θ among them are taken for all values that θ can have. Negative weights are projected onto the simplex, as for
-    quantiles, and their share is reported.
+    are. Different points with θ among them are taken for all values that θ can have. Negative weights are
+    projected onto the simplex, as for quantiles, and their share is reported.
     """
     if not (hasattr(model, "posterior") or hasattr(model, "sample")):
         raise TypeError(f"model must have posterior(x) or sample(x, n), but is a {type(model).__name__}.")

@@ -280,7 +280,7 @@ def test_without_arviz_the_error_says_what_to_install(monkeypatch):
 
 
 class Births:
-    """N ~ Poisson(3) and x of them seen, each with probability one half: N is x + Poisson(1.5), draws or a grid."""
+    """N ~ Poisson(3) and x of them seen, each with probability one half: draws of N, x + Poisson(1.5)."""
 
     def __init__(self, move=0, mean=1.5, seed=0):
         self.move, self.mean, self.rng = move, mean, np.random.default_rng(seed)
