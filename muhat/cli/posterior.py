@@ -185,9 +185,15 @@ def _find(
 ) -> Found:
     import numpy as np
 
+    from muhat.learning.prior_supports import support_of
     from muhat.models.likelihood_free import LikelihoodFree
     from muhat.simulation.draws import weighted
 
+    if bounds is not None:
+        remedy = f"Give --bounds that hold every {theta.columns[0]} simulated, or leave --bounds out."
+        if len(theta.columns) > 1:
+            remedy = "Give --bounds that hold all simulated parameters, or leave --bounds out."
+        support_of(bounds, theta.to_numpy().astype(float), theta.columns, remedy)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         model = LikelihoodFree(method, random_state=seed, prior=bounds)

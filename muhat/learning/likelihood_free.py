@@ -27,6 +27,7 @@ from muhat.learning.simulations import (
     Weighted,
     column_units,
     method_choice,
+    reach,
     smoothed_prior,
 )
 from muhat.learning.smoothed_prior import Effort, SmoothedPrior
@@ -35,8 +36,6 @@ from muhat.operators.bayes import RULES
 
 # Held-out simulations that are scored, and folds for few and for many simulations.
 ASKED, FOLDS, MANY = 100, {False: 5, True: 2}, 500
-# Standard errors by which a method must be better than one named before it.
-MARGIN = 1.64
 # The share of the prior that is mixed into a posterior to score it.
 BACKGROUND = 0.01
 # Simulations and prior points that the search of a rule looks at, at most.
@@ -65,7 +64,8 @@ def fit_method(
     if name == "surrogate":
         assert choice is None or isinstance(choice, MovedChoice)
         density = fit_moved(sims.inputs, sims.data, rng, choice)
-        return Surrogate(sims, density, smoothed_prior(sims, prior, rng), effort)
+        given = sims.inputs if prior is None else sims.line_theta.without_boxes().to_line(prior[0])
+        return Surrogate(sims, density, smoothed_prior(sims, prior, rng), effort, reach(given))
     # A density ratio of two equal distributions says nothing of one of two different ones.
     if choice is None or (prior is not None and name in RATIO and options.reg_prior is None):
         with one_blas_thread():
@@ -222,8 +222,8 @@ class MethodChoice:
     Attributes:
         methods: names.
         scores: their mean held-out scores; NaN where one alone was asked for.
-        errors: standard errors of the differences to the one chosen, over the same held-out simulations.
-        best: the one chosen.
+        errors: standard errors of the differences to the best, over the same held-out simulations.
+        best: the one with the largest score, which is in use.
     """
 
     methods: tuple[str, ...]
@@ -254,7 +254,10 @@ def choose_method(
 ) -> tuple[MethodChoice, dict[str, Choice]]:
     """The method with the largest held-out score, and what was chosen in each.
 
-    A method displaces one named before it if it is better by more than chance: one-sided, at the level 5%.
+    Also where the difference is less than its standard error. To stay with the one named first unless another
+    is better by more than chance (one-sided, 5%) gave posteriors with a larger error: on 35 sets of
+    simulations from seven models with known posteriors, the distance of quantiles to the exact ones was .158
+    posterior standard deviations on average, against .134.
     """
     choices: dict[str, Choice] = {}
     folds, seed, scores = make_folds(len(sims), rng), int(rng.integers(2**32)), []
@@ -271,9 +274,7 @@ def choose_method(
                 scores.append(held_out_scores(fit, sims, folds, prior))
     if len(names) == 1:
         return MethodChoice(names, np.array([np.nan]), np.array([np.nan]), names[0]), choices
-    means, best = np.array([s.mean() for s in scores]), 0
-    for i in range(1, len(names)):
-        if means[i] - means[best] > MARGIN * _error(scores[i] - scores[best]):
-            best = i
+    means = np.array([s.mean() for s in scores])
+    best = int(np.argmax(means))
     errors = np.array([_error(s - scores[best]) for s in scores])
     return MethodChoice(names, means, errors, names[best]), choices

@@ -29,6 +29,8 @@ MULTIPLES = 2.0 ** np.arange(-2, 3)
 FLAT = 1.001
 # A residual of this share of the typical one counts as none when logarithms are taken.
 LEAST = 0.01
+# Share of the logarithms of residuals below, and above, which no predicted logarithm is believed.
+BEYOND = 0.025
 # Rough functions are looked for in few columns.
 FEW = 3
 # Widths of the weights in x, in standard deviations; and h, times n^{-1/(k+4)}, with one Gaussian at last.
@@ -146,7 +148,7 @@ class Location:
     Attributes:
         mean: regression of the outputs; None for zero.
         spread: regression of the logarithms of residuals; None for one spread everywhere.
-        bounds: least and largest logarithm seen, (2, k).
+        bounds: least and largest logarithm that is believed, (2, k).
         unit: what answers of ``spread`` are multiplied by, (k,).
     """
 
@@ -195,15 +197,6 @@ class MovedDensity:
         """The outputs moved to each row of ``x``, (q, n, k), without smoothing."""
         mean, scale = self.location.at(x)
         return mean[:, None] + scale[:, None] * (self.centre + self.residuals @ self.lower.T)
-
-    def smoothed(self, x: np.ndarray, index: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draws at one x (1, d): the moved outputs of these indices, smoothed, (len(index), k)."""
-        mean, scale = self.location.at(x)
-        W, h = self.weights(x)[0], self.choice.smooth
-        about = W @ self.residuals  # the mean stays where it is
-        e = about + np.sqrt(1 - h**2) * (self.residuals[index] - about)
-        e = e + h * rng.standard_normal(e.shape)
-        return mean + scale * (self.centre + e @ self.lower.T)
 
     def logpdf(
         self,
@@ -344,8 +337,10 @@ def _standard(
         )
     logs = _logs(residual)
     scale, rest = fit_ridge(X, logs, *spread, landmarks)
-    left = logs - rest  # leave-one-out predictions of the logarithms
-    bounds = np.stack([left.min(axis=0), left.max(axis=0)])
+    # Leave-one-out predictions of the logarithms; a single residual over a spread that is predicted far below
+    # all others would have a unit of its own, and all others would be scaled by it.
+    bounds = np.quantile(logs, [BEYOND, 1 - BEYOND], axis=0)
+    left = np.clip(logs - rest, *bounds)
     factor = np.sqrt(((residual / np.exp(left)) ** 2).mean(axis=0))
     units = np.where(factor > 0, factor, 1.0) * np.exp(left)
     return Location(mean, scale, bounds, np.where(factor > 0, factor, 1.0)), residual / units, units

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from muhat.learning.supports import Support, infer_support
+from muhat.learning.supports import REMEDY, Support, infer_support
 
 _REMEDY = (
     "give mh.Support(lower, upper), a frozen distribution of scipy.stats, or a list or dict with a "
@@ -20,7 +20,7 @@ def is_distribution(prior: Any) -> bool:
     return hasattr(prior, "rvs") or (hasattr(prior, "sample") and hasattr(prior, "logpdf"))
 
 
-def support_of(prior: Any, theta: np.ndarray, names: Any = None) -> Support:
+def support_of(prior: Any, theta: np.ndarray, names: Any = None, remedy: str = REMEDY) -> Support:
     """The support of θ that was drawn from ``prior``; what the prior does not state is inferred from θ.
 
     Args:
@@ -28,6 +28,7 @@ def support_of(prior: Any, theta: np.ndarray, names: Any = None) -> Support:
             None for each parameter. None to infer all.
         theta: (n, p).
         names: of the columns.
+        remedy: what to do where θ lies outside, for the error.
     """
     inferred = infer_support(theta, names)
     if prior is None:
@@ -36,7 +37,7 @@ def support_of(prior: Any, theta: np.ndarray, names: Any = None) -> Support:
         out = prior if names is None else _named(prior, names)
     else:
         out = _stated(prior, inferred)
-    out.check(theta)
+    out.check(theta, remedy)
     return out
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -29,6 +28,11 @@ WITH_PRIOR = ("surrogate", "dme", "kelfi", "kbr", "importance")
 # others for a score, if none of them misses how likely the truth is.
 THOROUGH, QUICK = Effort(), Effort(400, 120, 10.0, 8, 250)
 SEEN = 30.0
+# The share of the simulations on either side that says how far the next ones might lie beyond the last, and
+# the effective number of points that must be left where those beyond it are left out.
+TAIL, LEFT = 0.05, 5.0
+# Weights with a smaller sum are not divided by it: it is mostly noise.
+LEAST_SUM = 0.2
 
 Weighted = tuple[np.ndarray, np.ndarray]
 
@@ -66,6 +70,11 @@ class Simulations:
     def inputs(self) -> np.ndarray:
         """θ on the line, boxes as they are."""
         return self.line_theta.without_boxes().to_line(self.theta)
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """How far θ goes on the line, (2, p')."""
+        return reach(self.outputs)
 
     @cached_property
     def data(self) -> np.ndarray:
@@ -114,35 +123,38 @@ class RuleChoice:
 class Adjusted:
     """The simulated θ moved to the observation [BZB02], with the kernel's regressions.
 
-    ``θᵢ → m(y) + s(y)/s(xᵢ) (θᵢ − m(xᵢ))`` on the line, with weights by the nearness of xᵢ to y.
+    ``θᵢ → m(y) + s(y)/s(xᵢ) (θᵢ − m(xᵢ))`` on the line, with weights by the nearness of xᵢ to y. What is
+    moved to where the prior has next to nothing is left out.
     """
 
     simulations: Simulations
     density: MovedDensity
 
     def posteriors(self, y: np.ndarray, rng: np.random.Generator) -> list[Weighted]:
-        Y = self.simulations.line_x.to_line(y)
-        W, back = self.density.weights(Y), self.simulations.line_theta.from_line
-        return [(back(self.density.points(Y[[i]])[0]), W[i]) for i in range(len(Y))]
+        sims, out = self.simulations, []
+        Y = sims.line_x.to_line(y)
+        for i, w in enumerate(self.density.weights(Y)):
+            T, kept = within(self.density.points(Y[[i]])[0], w, sims.reach)
+            out.append((sims.line_theta.from_line(T), kept))
+        return out
 
     def log_density(self, y: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Of θ on the line, ``T`` (q, p), each given its own row of ``y``, (q,)."""
         return self.density.logpdf_of_pairs(self.simulations.line_x.to_line(y), T)
 
-    def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
-        """Smoothed draws at these indices of the posterior's points."""
-        Y = self.simulations.line_x.to_line(y[None])
-        return self.simulations.line_theta.from_line(self.density.smoothed(Y, index, rng))
-
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Points of the smoothed prior, weighted by a surrogate of the likelihood p(x | θ) at the observation."""
+    """Points of the smoothed prior, weighted by a surrogate of the likelihood p(x | θ) at the observation.
+
+    Those beyond ``reach`` (2, p'), that of the points which the prior was smoothed from, are left out.
+    """
 
     simulations: Simulations
     density: MovedDensity
     prior: SmoothedPrior
     effort: Effort = THOROUGH
+    reach: np.ndarray | None = None
 
     def posteriors(self, y: np.ndarray, rng: np.random.Generator) -> list[Weighted]:
         Y = self.simulations.line_x.to_line(y)
@@ -159,6 +171,7 @@ class Surrogate:
                 return self.density.logpdf(T, row[None], rows, there if T is start else None)[0]
 
             T, W = prior.posterior(log_likelihood, start, effort, np.random.default_rng(1))
+            T, W = within(T, W, self.reach)
             out.append((line.from_line(T), W))
         return out
 
@@ -189,9 +202,6 @@ class Surrogate:
             marginal[i] = few.log_evidence(log_likelihood, draws, QUICK, rng)
         prior = np.log(np.maximum(self.prior.density(inputs), 1e-300))
         return at_truth + prior - marginal + line.log_stretch(T)
-
-    def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
-        return points[index]
 
 
 @dataclass(frozen=True)
@@ -238,9 +248,6 @@ class Rule:
         L = self.simulations.line_theta.to_line(points)
         return np.array([weighted_log_kde(t, L, w) for t, w in zip(T, probabilities(W), strict=True)])
 
-    def draw(self, y: np.ndarray, index: np.ndarray, points: np.ndarray, rng: Any) -> np.ndarray:
-        return points[index]
-
 
 Method = Adjusted | Surrogate | Rule
 Choice = MovedChoice | RuleChoice
@@ -268,11 +275,52 @@ def method_choice(method: Method) -> Choice:
     return method.choice if isinstance(method, Rule) else method.density.choice
 
 
+def reach(L: np.ndarray) -> np.ndarray:
+    """How far a sample on the line (n, p) goes, (2, p): to its ends, and beyond by the usual excess.
+
+    Over a threshold that a twentieth of the sample exceeds, an exponential tail (logarithms and logits have
+    such) goes on beyond the largest of n draws by the mean excess with probability about ``1/(en)`` a draw.
+    """
+    L = np.sort(L, axis=0)
+    k = min(max(2, round(TAIL * len(L))), len(L))
+    lower = L[0] - (L[k - 1] - L[:k]).mean(axis=0)
+    return np.stack([lower, L[-1] + (L[-k:] - L[-k]).mean(axis=0)])
+
+
+def within(T: np.ndarray, W: np.ndarray, limits: np.ndarray | None) -> Weighted:
+    """Points on the line (m, p) with weights (m,), those beyond the limits (2, p) left out.
+
+    Where next to none would be left, as far from all simulations, they are taken to the limits.
+    """
+    if limits is None:
+        return T, W
+    inside = ((limits[0] <= T) & (limits[1] >= T)).all(axis=1)
+    if inside.all():
+        return T, W
+    kept = np.where(inside, W, 0.0)
+    total, T = kept.sum(), np.clip(T, *limits)
+    if total <= 0 or total**2 < LEFT * (kept**2).sum():
+        return T, W
+    return T, kept / total
+
+
 def probabilities(W: np.ndarray) -> np.ndarray:
-    """Weights brought to the simplex where some are negative or their sum is not one."""
-    if W.min() < 0 or np.abs(W.sum(axis=-1) - 1).max() > 1e-6:
-        return project_simplex(W)
-    return W
+    """Weights of sum one (:func:`of_sum_one`), brought to the simplex where some are negative."""
+    W = of_sum_one(W)
+    return project_simplex(W) if W.min() < 0 else W
+
+
+def of_sum_one(W: np.ndarray) -> np.ndarray:
+    """Weights (…, n) divided by their sum; where that is next to nothing, all raised by as much as it lacks.
+
+    A sum that is not one would move the mean by a part of the mean of θ: that of 300 by 1 for weights that
+    sum to 0.997. Raised weights keep the mean as it is about the mean of the points.
+    """
+    total = W.sum(axis=-1, keepdims=True)
+    if np.abs(total - 1).max() <= 1e-12:
+        return W
+    most = total > LEAST_SUM
+    return np.where(most, W / np.where(most, total, 1.0), W + (1 - total) / W.shape[-1])
 
 
 def weighted_log_kde(t: np.ndarray, L: np.ndarray, w: np.ndarray) -> float:

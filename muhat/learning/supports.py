@@ -15,6 +15,7 @@ GAPS = 6.0  # a sample reaches a bound within so many gaps of its last rows; whe
 TOP_SHARE = 0.01  # at least this share lies in the upper tenth of [0, 1] where 1 is a bound,
 TOP_GAPS = 18.0  # and the gap to it may be larger: the density of Beta(a, 2) falls to zero there
 MARGIN = 3.0  # gaps beyond the ends of a uniform sample within which its bounds lie, at the level e⁻³
+REMEDY = "Give the prior or bounds that theta was drawn from, or leave prior out to infer them."
 SUM = 1e-6  # relative tolerance of the sum of a simplex
 
 
@@ -144,8 +145,8 @@ class Support:
         lower, upper = np.where(kept, lower, self.lower), np.where(kept, upper, self.upper)
         return replace(self, lower=lower, upper=upper)
 
-    def check(self, theta: np.ndarray) -> None:
-        """ValueError if a row of ``theta`` (n, p) lies outside."""
+    def check(self, theta: np.ndarray, remedy: str = REMEDY) -> None:
+        """ValueError if a row of ``theta`` (n, p) lies outside, which ends in what to do about it."""
         if len(self) != theta.shape[1]:
             raise ValueError(
                 f"The support has {len(self)} columns ({', '.join(self.names)}) but theta has "
@@ -158,7 +159,7 @@ class Support:
         raise ValueError(
             f"theta has {int(strays.any(axis=1).sum())} of {len(theta)} rows outside the support: "
             f"{self.names[j]} (column {j}) is {theta[i, j]:.6g} in row {i}, but must be {self._where(j)}. "
-            "Give the prior or bounds that theta was drawn from, or leave prior out to infer them."
+            f"{remedy}"
         )
 
     # -- words -------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,13 @@ from muhat.learning.simulations import (
     Simulations,
     column_units,
     probabilities,
+    smoothed_prior,
 )
 from muhat.learning.smoothed_prior import systematic
 from muhat.learning.summaries import Summary, learn_summary
 from muhat.learning.supports import Support, infer_support
 from muhat.models.base import Estimator, encode_outputs
-from muhat.models.density_ratio import DensityRatio, numerator_points
+from muhat.models.density_ratio import numerator_points
 from muhat.models.simulated_posterior import SimulatedPosterior
 from muhat.operators.bayes import NoOverlap
 from muhat.operators.ratio import covered
@@ -53,8 +55,14 @@ LEAST = 10
 LONELY, BEYOND = 1.2, 0.1
 # Posterior points that a kernel is scaled from, and an effective number of them that is too few.
 SCALED_FROM, TOO_FEW = 400, 5.0
+# A given prior conflicts with an observation if data as far out as that are so rare under it.
+RARE = 0.01
+# Less than this of a posterior cannot be told from rounding after weighting by a prior.
+NEXT_TO_NOTHING = 1e-100
 # The share of the prior that may lie where nothing was simulated without a warning.
 PART = 0.05
+
+Ratio = Callable[[np.ndarray], np.ndarray]
 
 
 class LikelihoodFree(Estimator):
@@ -69,7 +77,8 @@ class LikelihoodFree(Estimator):
             ``"surrogate"``: draws of the prior weighted by a likelihood learned from x in the same way. Or as
             published: ``"dme"`` [HR19, Alg. 8.1], ``"kelfi"`` [HRA19], ``"kbr"`` [FSG13], ``"importance"``
             [X22], ``"kabc"`` [NFM13], ``"k2abc"`` [PJS16], ``"rejection"``. Several names, or None for
-            adjusted, surrogate and rejection: the best by held-out log posterior density.
+            adjusted, surrogate and rejection: the one with the largest held-out log posterior density,
+            however small the difference; ``selection_.table()`` has it with its standard error.
         kernel_theta: ℓ, on parameters, of the published methods; None for the default kernel with a
             lengthscale chosen. It is also the kernel of the posterior embedding; None for one scaled to each
             posterior.
@@ -249,15 +258,31 @@ class LikelihoodFree(Estimator):
             x_obs: rows (q, d) for a batch of q posteriors; one observation (d,), or a number where x has one
                 column, for a single one. (Where ``fit`` had x as a vector, a vector is q observations.)
             prior: samples (m, p), or an embedding over θ. None for the distribution of θ in the simulations.
+
+        Where prior and observation conflict the answer is in a tail of both, which samples hardly show: the
+        posterior is flagged, ``posterior.conflict`` says which are, and a warning why.
         """
         raw, X, single = self._observations(x_obs)
         weighted = None if prior is None else self._prior(prior)
         support = self._supported(weighted)
-        parts = self._parts(self._method(weighted), X, weighted, support)
+        ratio = self._ratio(weighted)
+        parts = self._parts(self._method(weighted), X, weighted, support, ratio)
         kernels = [self._kernel(points, w) for points, w in parts]
-        remoteness, outside, flagged = self._far(X, raw)
+        remoteness, outside, far = self._far(X, raw)
+        conflict = np.zeros(len(X), dtype=bool)
+        if weighted is not None and ratio is not None:
+            conflict = self._conflicts(X, parts, weighted, ratio)
         out = SimulatedPosterior(
-            parts, kernels, self.method_, remoteness, outside, flagged, self.encoder_theta_, single, support
+            parts,
+            kernels,
+            self.method_,
+            remoteness,
+            outside,
+            far,
+            self.encoder_theta_,
+            single,
+            support,
+            conflict,
         )
         self._warn(out)
         return out
@@ -265,20 +290,20 @@ class LikelihoodFree(Estimator):
     def sample(self, x_obs: Any, n: int, prior: Any = None) -> np.ndarray:
         """``n`` draws of the posterior given each observation, (n, p) or (q, n, p).
 
-        From smoothed densities where the method has them (``adjusted``), else from the weighted points.
+        They are points of :meth:`posterior`, each as often as its weight says (negative weights are projected
+        onto the simplex), and so have its mean and quantiles. Of a posterior that rests on few points many
+        draws are equal.
         """
         n = check_count(n, "n")
         _, X, single = self._observations(x_obs)
         weighted = None if prior is None else self._prior(prior)
-        method, out = self._method(weighted), []
-        support = self._supported(weighted)
-        parts = self._parts(method, X, weighted, support)
-        for y, (points, w) in zip(X, parts, strict=True):
+        parts = self._parts(
+            self._method(weighted), X, weighted, self._supported(weighted), self._ratio(weighted)
+        )
+        out = []
+        for points, w in parts:
             rng = as_generator(self.seed_)
-            index = systematic(probabilities(w), n, rng)
-            drawn = method.draw(y, index, points, rng)
-            # Smoothed draws stay in the support of the simulations; another prior may have a smaller one.
-            out.append(drawn if weighted is None else support.reflect(drawn))
+            out.append(points[systematic(probabilities(w), n, rng)])
         return out[0] if single else np.stack(out)
 
     def _observations(self, x_obs: Any) -> tuple[np.ndarray, np.ndarray, bool]:
@@ -333,15 +358,44 @@ class LikelihoodFree(Estimator):
         points, weights = points[near], weights[near]
         return points, np.asarray(weights, dtype=np.float64) / weights.sum()
 
+    def _ratio(self, prior: tuple[np.ndarray, np.ndarray] | None) -> Ratio | None:
+        """The density of the prior over that of the simulated θ, of points on the line.
+
+        Both are smoothed, so that it goes to zero where the prior ends; a ratio learned by least squares is
+        about right where both have mass, and tells nothing from little beyond.
+        """
+        if prior is None:
+            return None
+        rng = as_generator(self.seed_)
+        above, below = (smoothed_prior(self.simulations_, which, rng) for which in (prior, None))
+        return lambda L: above.density(L) / np.maximum(below.density(L), 1e-300)
+
+    def _typical(self, X: np.ndarray, ratio: Ratio) -> np.ndarray:
+        """The probability of data as far out as each row of ``X`` under the prior, (q,).
+
+        By Mahalanobis' distance on the line, over the simulations weighted by the prior.
+        """
+        sims = self.simulations_
+        w = ratio(sims.inputs)
+        w, unit = w / w.sum(), column_units(sims.data)
+        Z, Y = sims.data / unit, sims.line_x.to_line(X) / unit
+        mean = w @ Z
+        C = (Z - mean).T @ (w[:, None] * (Z - mean))
+        values, V = np.linalg.eigh(C)
+        root = V / np.sqrt(np.maximum(values, 1e-9 * values.max()))
+        own, theirs = ((((A - mean) @ root) ** 2).sum(axis=1) for A in (Z, Y))
+        return (own >= theirs[:, None] * (1 - 1e-9)) @ w
+
     def _parts(
         self,
         method: Method,
         X: np.ndarray,
         prior: tuple[np.ndarray, np.ndarray] | None,
         support: Support,
+        ratio: Ratio | None,
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Points and weights given each observation; zero outside the support of another prior."""
-        parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), prior)
+        parts = self._reweighted(method.posteriors(X, as_generator(self.seed_)), ratio)
         if prior is None:
             return parts
         out = []
@@ -357,22 +411,20 @@ class LikelihoodFree(Estimator):
         return out
 
     def _reweighted(
-        self, parts: list[tuple[np.ndarray, np.ndarray]], prior: tuple[np.ndarray, np.ndarray] | None
+        self, parts: list[tuple[np.ndarray, np.ndarray]], ratio: Ratio | None
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Posteriors under the proposal times the prior over it, for methods that know no prior."""
-        if prior is None or self.method_ in WITH_PRIOR:
+        if ratio is None or self.method_ in WITH_PRIOR:
             return parts
         line = self.simulations_.line_theta.without_boxes().to_line
-        over = Embedding(default_kernel(self.simulations_.inputs), line(prior[0]), prior[1])
-        ratio = DensityRatio(random_state=self.seed_).fit(over, self.simulations_.inputs)
         out = []
         for points, w in parts:
-            new = w * ratio.predict(line(points))
+            new = w * ratio(line(points))
             total = new.sum()
-            if not total > 1e-12 * np.abs(w).sum():
+            if not total > 1e-12 * np.abs(new).sum() or not np.abs(new).sum() > NEXT_TO_NOTHING:
                 raise NoOverlap(
                     "The prior has no mass where the posterior under the simulations lies, so nothing "
-                    'is left: simulate from the prior, or use method="surrogate".'
+                    "is left: simulate from the prior."
                 )
             out.append((points, new / total))
         return out
@@ -401,6 +453,38 @@ class LikelihoodFree(Estimator):
         lower, upper = self.range_
         beyond = np.maximum(lower - raw, raw - upper) / np.where(upper > lower, upper - lower, 1.0)
         return distance, beyond > 0, (distance > LONELY) | (beyond > BEYOND).any(axis=1)
+
+    def _conflicts(
+        self,
+        X: np.ndarray,
+        parts: list[tuple[np.ndarray, np.ndarray]],
+        prior: tuple[np.ndarray, np.ndarray],
+        ratio: Ratio,
+    ) -> np.ndarray:
+        """Which observations conflict with a given prior, (q,), with a warning that says how."""
+        typical = self._typical(X, ratio)
+        conflict = typical < RARE
+        if not conflict.any():
+            return conflict
+        i = int(np.flatnonzero(conflict)[np.argmin(typical[conflict])])
+        points, w = parts[i]
+        mean, drawn = probabilities(w) @ points, prior[0][prior[1] > 0]
+        low, high = drawn.min(axis=0), drawn.max(axis=0)
+        beyond = [
+            f" {name} is {m:.3g} on average, but the prior's draws run from {a:.3g} to {b:.3g}."
+            for name, m, a, b in zip(self.support_.names, mean, low, high, strict=True)
+            if not a <= m <= b
+        ]
+        size = np.abs(w).sum() ** 2 / (w**2).sum()
+        rests = "" if self.method_ in WITH_PRIOR else f", and its posterior rests on {size:.1f} points"
+        warnings.warn(
+            f"The prior and {int(conflict.sum())} of {len(X)} observations conflict, so that these "
+            "posteriors are not to be relied on (posterior.conflict): under the prior, data as far out as "
+            f"observation {i} have a probability of about {typical[i]:.1g}{rests}.{''.join(beyond)} Simulate "
+            "from the prior, with more theta where prior and observation could agree, and fit again.",
+            stacklevel=3,
+        )
+        return conflict
 
     def _warn(self, out: SimulatedPosterior) -> None:
         if len(out.unlike):

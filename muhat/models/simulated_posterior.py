@@ -12,6 +12,7 @@ from muhat._tables import Encoder
 from muhat.embedding import Embedding
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
+from muhat.learning.simulations import of_sum_one
 from muhat.learning.supports import Support
 
 
@@ -30,11 +31,15 @@ class SimulatedPosterior(Embedding):
         remoteness: distance of each observation to the nearest simulated x, over the largest such distance
             among the simulations themselves, (q,): above one, none was as lonely.
         outside: which columns of each observation lie outside the simulated range, (q, d).
-        flagged: which observations are far from anything simulated, (q,).
+        conflict: which observations conflict with the prior that was given, (q,).
+        flagged: which observations are far from anything simulated, or conflict with the prior, (q,).
         support: of θ, that no point leaves; ``print(posterior.support)`` says whether it was inferred.
     """
 
-    support: Support | None = None  # of files from before it was kept
+    # Of files from before they were kept.
+    support: Support | None = None
+    conflict: np.ndarray | None = None
+    far: np.ndarray | None = None
 
     def __init__(
         self,
@@ -47,9 +52,12 @@ class SimulatedPosterior(Embedding):
         encoder: Encoder | None = None,
         single: bool = False,
         support: Support | None = None,
+        conflict: np.ndarray | None = None,
     ) -> None:
         self.parts, self.kernels, self.method = parts, kernels, method
-        self.remoteness, self.outside, self.flagged = remoteness, outside, flagged
+        self.remoteness, self.outside, self.far = remoteness, outside, flagged
+        self.conflict = np.zeros(len(parts), dtype=bool) if conflict is None else conflict
+        self.flagged = flagged | self.conflict
         self.encoder, self.single, self.support = encoder, single, support
         self._coefficients = None
 
@@ -92,7 +100,7 @@ class SimulatedPosterior(Embedding):
     @property
     def unlike(self) -> np.ndarray:
         """Which observations lie far from anything simulated, (k,)."""
-        return np.flatnonzero(self.flagged)
+        return np.flatnonzero(self.flagged if self.far is None else self.far)
 
     def __len__(self) -> int:
         if self.single:
@@ -111,10 +119,11 @@ class SimulatedPosterior(Embedding):
             self.method,
             self.remoteness[rows],
             self.outside[rows],
-            self.flagged[rows],
+            (self.flagged if self.far is None else self.far)[rows],
             self.encoder,
             np.ndim(which) == 0,
             self.support,
+            None if self.conflict is None else self.conflict[rows],
         )
 
     def __repr__(self) -> str:
@@ -137,19 +146,36 @@ class SimulatedPosterior(Embedding):
         """``E f = Σᵢ wᵢ f(θᵢ)`` with the weights as they are; see :meth:`Embedding.expect`."""
         return self._each(lambda mu: mu.expect(f)) if callable(f) else super().expect(f)
 
-    def _inside(self, mu: Embedding) -> Embedding:
-        """The embedding, or where its mean leaves the support, the same with probability weights.
+    @staticmethod
+    def _whole(mu: Embedding) -> Embedding:
+        """The embedding with weights of sum one: those of published methods have another."""
+        return mu._with(of_sum_one(np.asarray(mu.weights)))
 
-        Weights of published methods may be negative, and need not sum to one.
+    def _inside(self, mu: Embedding) -> Embedding:
+        """The same of sum one; with probability weights where these have no mean and variance that can be.
+
+        Weights of published methods may be negative: their mean may leave the support, or all points, and
+        their variance may be negative.
         """
-        if self.support is None or self.support.contains(np.asarray(mu.mean()), whole=False):
+        mu = self._whole(mu)
+        if mu.weights.min() >= 0:
             return mu
-        return mu.simplex()
+        mean, points = np.asarray(mu.mean()), np.asarray(mu.points)
+        there = bool(((points.min(axis=0) <= mean) & (mean <= points.max(axis=0))).all())
+        if self.support is not None:
+            there &= bool(self.support.contains(mean, whole=False))
+        if there:
+            unit = points.std(axis=0)
+            unit = np.where(unit > 0, unit, 1.0)
+            C = np.asarray(mu.cov()) / np.outer(unit, unit)
+            there = bool(np.diagonal(C).min() > 0 and np.linalg.eigvalsh(C).min() > -1e-9)
+        return mu if there else mu.simplex()
 
     def mean(self) -> Array:
-        """``Σᵢ wᵢ θᵢ``, (p,) or (batch, p).
+        """``Σᵢ wᵢ θᵢ / Σᵢ wᵢ``, (p,) or (batch, p).
 
-        Where that leaves the support, the weights are projected onto the simplex.
+        Where that leaves the support or the points, or the covariance with these weights is not positive, the
+        weights are projected onto the simplex.
         """
         return self._each(lambda mu: self._inside(mu).mean())
 
@@ -159,7 +185,7 @@ class SimulatedPosterior(Embedding):
 
     def quantile(self, q: Any) -> np.ndarray:
         """Marginal quantiles; see :meth:`Embedding.quantile`."""
-        return self._each(lambda mu: mu.quantile(q))
+        return self._each(lambda mu: self._whole(mu).quantile(q))
 
     def effective_size(self) -> Array:
         """``(Σ|w|)²/Σw²``: how many equal weights say as much; a number or (batch,)."""

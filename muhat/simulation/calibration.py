@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LEAST = 20  # simulations to check with
 LEVEL = 0.05  # of the verdict
 LEVELS = (0.5, 0.8, 0.9, 0.95)  # of the table
+TIED = 1e-9  # relative difference of densities that count as equal
 REGION = 200  # draws that a highest-density region is found by, and as many that it is tested on
 
 
@@ -28,10 +29,10 @@ class Calibration:
     """Where true parameters lie in their posteriors, over many simulations.
 
     Attributes:
-        pit: the posterior probability below the true value, (m, p), randomised between neighbouring points:
-            uniform on [0, 1] if posteriors are right [TBV18].
-        region: the probability of the smallest highest-density region that holds the true θ, (m,): uniform,
-            too [HDR22].
+        pit: the posterior probability below the true value, (m, p), randomised between neighbouring points
+            and among equal ones: uniform on [0, 1] if posteriors are right, also discrete ones [TBV18].
+        region: the probability of the smallest highest-density region that holds the true θ, (m,), randomised
+            in the same way: uniform, too [HDR22].
         names: of the parameters.
         size: median number of equal weights that a posterior amounts to.
         negative: mean share of negative weight, which was projected away.
@@ -100,6 +101,9 @@ class Calibration:
     def coverage(self, levels: Any) -> np.ndarray:
         """How often central intervals hold the true value, (k, p).
 
+        Of discrete parameters, how often randomised intervals do, whose probability is what they claim: an
+        end that carries probability belongs to them with a chance. With both ends they hold it more often.
+
         Args:
             levels: probabilities that the intervals claim, (k,).
         """
@@ -107,7 +111,7 @@ class Calibration:
         return (np.abs(2 * self.pit - 1)[None] <= c[:, None, None]).mean(axis=1)
 
     def region_coverage(self, levels: Any) -> np.ndarray:
-        """How often highest-density regions hold the true θ, (k,)."""
+        """How often highest-density regions hold the true θ, (k,); randomised as :meth:`coverage` is."""
         c = check_levels(levels, "levels")
         return (self.region[None] <= c[:, None]).mean(axis=1)
 
@@ -217,8 +221,9 @@ def check_calibration(
             distributions, or bounds. None for that of the model; if it has none, what ``theta`` shows.
 
     Weighted points count by their weights, as if θ were one more point of average weight: its place is
-    uniform between both of its neighbours. Negative weights are projected onto the simplex, as for
-    quantiles, and their share is reported.
+    uniform between both of its neighbours, and among points that are equal to it, as those of whole numbers
+    are. Different points with θ among them are taken for all values that θ can have. Negative weights are
+    projected onto the simplex, as for quantiles, and their share is reported.
     """
     if not (hasattr(model, "posterior") or hasattr(model, "sample")):
         raise TypeError(f"model must have posterior(x) or sample(x, n), but is a {type(model).__name__}.")
@@ -283,25 +288,32 @@ def _column(rows: Any) -> Any:
 def probability_below(posterior: Weighted, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Randomised probability integral transform, (p,).
 
-    ``(L F + U)/(L + 1)`` with F the weight below θ (of ties, a random part) and L the effective number of
-    points: with L equal weights and rank r this is ``(r + U)/(L + 1)``, exactly uniform if θ is one more
-    draw [TBV18, Thm. 1].
+    ``(L F + U (L T + 1))/(L + 1)`` with F the weight below θ, T that of points equal to it, and L the
+    effective number of points: with L equal weights, of which r lie below θ and t are equal to it, this is
+    ``(r + U (t + 1))/(L + 1)``, exactly uniform if θ is one more draw [TBV18, Thm. 1], ties or not.
+
+    Points that are different from each other, with θ among them, are values that θ can have: their weights
+    are probabilities, and ``F + U T`` is exactly uniform.
     """
     below = posterior.weights @ (posterior.points < theta)
     ties = posterior.weights @ (posterior.points == theta)
-    L = posterior.size
-    share = np.clip(below + rng.random(len(theta)) * ties, 0.0, 1.0)
-    return (L * share + rng.random(len(theta))) / (L + 1)
+    return _place(below, ties, np.inf if _is_grid(posterior, theta) else posterior.size, rng)
 
 
 def region_level(posterior: Weighted, theta: np.ndarray, rng: np.random.Generator) -> float:
     """The probability of higher density than at θ, by a Gaussian density on draws.
 
     The density is made of one half of the points and the probability taken over the other, so that θ is
-    one more of these and its place is uniform, however rough the density.
+    one more of these and its place is uniform, however rough the density; of points with the density at θ, as
+    equal ones have, a random part counts. Where the points are the values that θ can have, the density is
+    their weight.
     """
     from scipy.spatial.distance import cdist
 
+    if _is_grid(posterior, theta):
+        own = posterior.weights[(posterior.points == theta).all(axis=1)][0]
+        above, ties = _above(posterior.weights, own, posterior.weights)
+        return float(_place(above, ties, np.inf, rng))
     part = rng.permutation(len(posterior.points))
     half = np.zeros(len(part), dtype=bool)
     half[part[: max(1, len(part) // 2)]] = True
@@ -323,9 +335,31 @@ def region_level(posterior: Weighted, theta: np.ndarray, rng: np.random.Generato
         least = squares.min(axis=1)
         return np.log(np.exp(-(squares - least[:, None]) / 2) @ made.weights) - least / 2
 
-    above = tested.weights @ (density(tested.points) > density(theta[None]))
-    L = min(tested.size, posterior.size / 2)
-    return float((L * min(above, 1.0) + rng.random()) / (L + 1))
+    logs = density(np.concatenate([theta[None], tested.points]))
+    above, ties = _above(logs[1:], logs[0], tested.weights)
+    return float(_place(above, ties, min(tested.size, posterior.size / 2), rng))
+
+
+def _is_grid(posterior: Weighted, theta: np.ndarray) -> bool:
+    """Whether θ is one of the points, and no two of them are equal; draws with ties repeat themselves."""
+    among = (posterior.points == theta).all(axis=1)
+    return int(among.sum()) == 1 and len(np.unique(posterior.points, axis=0)) == len(posterior.points)
+
+
+def _above(values: np.ndarray, own: float, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The weight of values above ``own``, and of those equal to it but for rounding."""
+    slack = TIED * (1 + abs(own))
+    level = np.abs(values - own) <= slack
+    return weights @ ((values > own) & ~level), weights @ level
+
+
+def _place(before: Any, ties: Any, L: float, rng: np.random.Generator) -> np.ndarray:
+    """A random place among L points and θ, of whose weight some come before and some are tied with θ."""
+    before, ties = np.clip(before, 0.0, 1.0), np.clip(ties, 0.0, 1.0)
+    U = rng.random(np.shape(before))
+    if np.isinf(L):
+        return np.minimum(before + U * ties, 1.0)
+    return np.minimum((L * before + U * (L * ties + 1)) / (L + 1), 1.0)
 
 
 def _few(part: Weighted, rng: np.random.Generator) -> Weighted:

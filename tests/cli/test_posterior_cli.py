@@ -196,4 +196,7 @@ def test_bad_bounds_are_refused(data):
         assert "--bounds has" in " ".join(result.output.split())
     beyond = invoke(data, *RATE, "--bounds", "rate=0..0.5")
     assert beyond.exit_code == 2
-    assert "must be within 0 to 0.5" in " ".join(beyond.output.split())
+    said = " ".join(beyond.output.split())
+    assert "must be within 0 to 0.5" in said
+    assert "leave --bounds out" in said
+    assert "prior" not in said

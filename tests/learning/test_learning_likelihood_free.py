@@ -8,7 +8,15 @@ import muhat as mh
 from muhat.learning.coordinates import BOX, LINE, POSITIVE, data_coordinates, find_coordinates
 from muhat.learning.likelihood_free import choose_method, held_out_scores, make_folds
 from muhat.learning.moved import MovedChoice, choose_ridge, fit_moved, fit_ridge, near_weights
-from muhat.learning.simulations import Options, Simulations, smoothed_prior, weighted_log_kde
+from muhat.learning.simulations import (
+    Options,
+    Simulations,
+    of_sum_one,
+    reach,
+    smoothed_prior,
+    weighted_log_kde,
+    within,
+)
 from muhat.learning.smoothed_prior import About, Draws, Effort, Mixture, SmoothedPrior, systematic
 
 
@@ -93,15 +101,40 @@ def test_pairs_are_the_diagonal(bent):
     np.testing.assert_allclose(density.logpdf_of_pairs(x, y), np.diagonal(density.logpdf(x, y)))
 
 
-def test_smoothing_keeps_mean_and_variance(bent):
+def test_one_tiny_predicted_spread_is_no_unit_for_all():
+    """The spread of some rows is a thousandth of that of others: whitened residuals stay moderate."""
     rng = np.random.default_rng(0)
-    density = fit_moved(*bent, rng)
-    x = np.array([[0.8]])
-    points, w = density.points(x)[0], density.weights(x)[0]
-    draws = density.smoothed(x, systematic(w, 40_000, rng), rng)
-    mean = w @ points
-    assert draws.mean() == pytest.approx(mean[0], abs=0.02)
-    assert draws.std() == pytest.approx(np.sqrt(w @ (points - mean) ** 2)[0], rel=0.08)
+    X = np.sort(rng.exponential(size=(600, 1)), axis=0)
+    Y = X + rng.exponential(size=X.shape) * np.where(X < 0.02, 1e-5, 1.0)
+    chosen = fit_moved(X, Y, np.random.default_rng(0)).choice
+    spread = (mh.Gaussian(0.02), 1e-9)
+    density = fit_moved(
+        X, Y, np.random.default_rng(0), MovedChoice(2, chosen.location, spread, np.inf, 0.2, 0.0, ())
+    )
+    assert np.abs(density.residuals).max() < 20  # one of √600 would leave nothing for the others
+
+
+def test_points_stay_within_reach():
+    rng = np.random.default_rng(0)
+    L = np.log(rng.exponential(size=(2000, 1)))
+    limits = reach(L)
+    new = np.log(rng.exponential(size=200_000))
+    assert ((new < limits[0]) | (new > limits[1])).mean() < 1 / 2000
+    assert limits[1, 0] < L.max() + 1
+    T, W = np.array([[0.0], [500.0], *6 * [[1.0]]]), np.full(8, 1 / 8)
+    kept, left = within(T, W, limits)
+    np.testing.assert_allclose(left, [1 / 7, 0, *6 * [1 / 7]])
+    kept, left = within(T + 100, W, limits)  # nothing is left: taken to the end
+    np.testing.assert_allclose(kept, limits[1, 0])
+    np.testing.assert_array_equal(left, W)
+
+
+def test_weights_of_sum_one():
+    W = np.array([[0.5, 0.4, -0.3], [1.0, 0.0, 0.0], [0.1, 0.0, 0.0]])
+    found = of_sum_one(W)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    np.testing.assert_allclose(found[0], W[0] / 0.6)
+    np.testing.assert_allclose(found[2], [0.4, 0.3, 0.3])  # about the mean as they were
 
 
 def test_full_smoothing_is_one_gaussian(bent):

@@ -277,3 +277,98 @@ def test_without_arviz_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "arviz", None)
     with pytest.raises(ImportError, match=r"muhat\[arviz\]"):
         to_arviz(np.ones((3, 1)))
+
+
+class Births:
+    """N ~ Poisson(3) and x of them seen, each with probability one half: draws of N, x + Poisson(1.5)."""
+
+    def __init__(self, move=0, mean=1.5, seed=0):
+        self.move, self.mean, self.rng = move, mean, np.random.default_rng(seed)
+
+    @staticmethod
+    def data(m, seed):
+        rng = np.random.default_rng(seed)
+        N = rng.poisson(3, m)
+        return N[:, None].astype(float), rng.binomial(N, 0.5)[:, None].astype(float)
+
+    def sample(self, x, n):
+        return x.reshape(-1, 1, 1) + self.move + self.rng.poisson(self.mean, (len(x), n, 1))
+
+
+class Grid:
+    """The same as probabilities of 0 to 29."""
+
+    def __init__(self, move=0, mean=1.5):
+        self.move, self.mean = move, mean
+
+    def posterior(self, x):
+        values = np.arange(30.0)
+        W = stats.poisson(self.mean).pmf(values - self.move - x)
+        return mh.embed(values[:, None], mh.Gaussian(1.0), weights=W / W.sum(axis=1, keepdims=True))
+
+
+COUNTS = mh.Support(0, np.inf, integer=True)
+
+
+@pytest.mark.parametrize(
+    "model", [Births(), Grid(), pytest.param(Births(), marks=pytest.mark.slow, id="many")]
+)
+def test_exact_posteriors_of_whole_numbers_pass(model, request):
+    m = 1500 if "many" in request.node.name else 150
+    checked = check_calibration(model, *Births.data(m, 1), n=100, support=COUNTS)
+    assert checked.pvalue > 0.05
+    np.testing.assert_allclose(checked.coverage([0.5, 0.9])[:, 0], [0.5, 0.9], atol=2.5 / np.sqrt(m))
+    np.testing.assert_allclose(checked.region_coverage([0.5, 0.9]), [0.5, 0.9], atol=2.5 / np.sqrt(m))
+
+
+@pytest.mark.parametrize("kind", [Births, Grid])
+@pytest.mark.parametrize(("fault", "words"), [({"move": 1}, "too high"), ({"mean": 0.7}, "too low")])
+def test_wrong_posteriors_of_whole_numbers_fail(kind, fault, words):
+    checked = check_calibration(kind(**fault), *Births.data(150, 2), n=100, support=COUNTS)
+    assert checked.pvalue < 1e-4
+    assert words in str(checked)
+    assert checked.region_pvalue < 0.01 or words == "too low"
+
+
+def test_a_narrow_posterior_of_whole_numbers_fails():
+    class Narrow(Births):
+        def sample(self, x, n):
+            return x.reshape(-1, 1, 1) + self.rng.integers(1, 3, (len(x), n, 1))
+
+    assert "too narrow" in str(check_calibration(Narrow(), *Births.data(200, 3), n=100, support=COUNTS))
+
+
+@pytest.mark.parametrize("n", [100, 0])
+def test_exact_posteriors_of_zero_or_one_pass(n):
+    """θ is 0 or 1 evenly, x ~ N(θ, 1): draws, and an embedding with two points."""
+
+    class Coin:
+        rng = np.random.default_rng(0)
+
+        def sample(self, x, n):
+            return (self.rng.random((len(x), n, 1)) < self.chance(x)[:, None]).astype(float)
+
+        def chance(self, x):
+            return 1 / (1 + np.exp(0.5 - x))
+
+    class Two(Coin):
+        sample = None
+
+        def posterior(self, x):
+            p = self.chance(x)
+            return mh.embed(np.array([[0.0], [1.0]]), mh.Gaussian(1.0), weights=np.hstack([1 - p, p]))
+
+    rng = np.random.default_rng(5)
+    theta = rng.integers(0, 2, (300, 1)).astype(float)
+    checked = check_calibration(Coin() if n else Two(), theta, theta + rng.normal(size=(300, 1)), n=n or 100)
+    assert checked.pvalue > 0.05
+    assert checked.coverage([0.9])[0, 0] == pytest.approx(0.9, abs=0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Births, Grid])
+def test_exact_posteriors_of_whole_numbers_fail_as_often_as_the_level_says(kind):
+    found = [check_calibration(kind(), *Births.data(60, s), n=60, support=COUNTS) for s in range(80)]
+    assert sum(c.pvalue <= 0.05 for c in found) <= 9
+    # One p-value alone is uniform, but for what chi-squared and Kolmogorov make of few simulations.
+    assert stats.kstest([c.region_pvalue for c in found], "uniform").pvalue > 0.001
