@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from muhat._linalg import pivoted_cholesky
+from muhat._progress import progress_bar
 from muhat._threads import one_blas_thread
 from muhat.gram.landmarks import uniform_landmarks
 from muhat.gram.nystrom import NystromKernel
@@ -161,8 +162,10 @@ def _search(kernels: list[Kernel], everything: _Rows) -> tuple[Kernel, list[tupl
         halves = [search.take(part) for part in np.array_split(rng.permutation(len(search.X)), 2)]
         folds = [(halves[0], halves[1]), (halves[1], halves[0])]
     best, least = (kernels[0], False), np.inf
-    for kernel in kernels:
-        for each in (False, True):
+    ways = [(kernel, each) for kernel in kernels for each in (False, True)]
+    with progress_bar("choosing the kernel", len(ways)) as move:
+        for i, (kernel, each) in enumerate(ways):
+            move(i, f"({type(kernel).__name__})")
             loss = _judged(kernel, each, folds)
             if loss is not None and loss < (BETTER if each else 1.0) * least:
                 best, least = (kernel, each), loss
