@@ -468,7 +468,7 @@ class TestExtrapolation:
         k = line.kernel_x_(X, x)
         expected = np.sqrt(1 + (1 - (k * (R @ k)).sum(axis=0)) / c) / np.sqrt(np.mean(1 / (c * np.diag(R))))
         found = line.at(x)
-        assert_allclose(found.marginals().wider, np.maximum(expected, 1), rtol=1e-5)
+        assert_allclose(found.marginals().wider, np.maximum(expected, 1), rtol=1e-3)
 
     def test_inside_nothing_changes(self, line):
         assert (line.at(line.gram_.points).marginals().wider == 1).all()
