@@ -8,19 +8,18 @@ import numpy as np
 MAX_SKEWNESS = 3.0
 
 
-def normal_scores(values: np.ndarray, null: slice = slice(None)) -> np.ndarray:
-    """Each row of ``values`` (kernels, 1 + B) as normal scores under its own null.
+def normal_scores(values: np.ndarray) -> np.ndarray:
+    """Each row of ``values`` (kernels, 1 + B) as normal scores.
 
     A row is standardised, and its skewness taken out as that of a gamma variable by its cube root
     [WH31]: kernels with few directions have skewed nulls, and the raw scale would let these rule. The
-    map is the same for all columns, so exchangeable columns stay exchangeable. ``null`` says which
-    columns set the scale. A row that does not vary scores 0.
+    map is the same for all columns, so exchangeable columns stay exchangeable: the observed value sets
+    the scale like the others, else it would pass for larger than it is. A row that does not vary scores 0.
     """
-    part = values[:, null]
-    mean, sd = part.mean(axis=1, keepdims=True), part.std(axis=1, keepdims=True)
+    mean, sd = values.mean(axis=1, keepdims=True), values.std(axis=1, keepdims=True)
     varies = sd > 1e-12 * np.abs(values).max(axis=1, keepdims=True)
     z = np.where(varies, (values - mean) / np.where(varies, sd, 1.0), 0.0)
-    skewness = np.clip((z[:, null] ** 3).mean(axis=1, keepdims=True), 1e-3, MAX_SKEWNESS)
+    skewness = np.clip((z**3).mean(axis=1, keepdims=True), 1e-3, MAX_SKEWNESS)
     shape = 4 / skewness**2
     ratio = np.maximum(1 + z / np.sqrt(shape), 1e-12)
     return np.where(varies, 3 * np.sqrt(shape) * (np.cbrt(ratio) - 1 + 1 / (9 * shape)), 0.0)

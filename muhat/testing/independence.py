@@ -20,12 +20,12 @@ from muhat.testing.bank import choose_kernels
 from muhat.testing.hadamard import cross_moments, hadamard_forms
 from muhat.testing.missing import CHOICES, MissingCells, paired_tables
 from muhat.testing.nulls import (
+    centred_multipliers,
     gamma_null,
     memory_length,
     permutation_mean_variance,
     permutation_pvalue,
     row_permutations,
-    wild_multipliers,
 )
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import (
@@ -165,8 +165,7 @@ def independence_test(
         if method == "wild":
             length = max(memory_length(X), memory_length(Y)) if length is None else float(length)
             W = np.ones((1 + permutations, n))
-            W[1:] = wild_multipliers(n, permutations, length, rng)
-            W[1:] -= W[1:].mean(axis=1, keepdims=True)
+            W[1:] = centred_multipliers(n, permutations, length, rng, factors=2)
             values = np.stack([hadamard_forms(k, l, X, Y, W) for k, l in pairs])
         elif windowed:
             left, right = (Components.fit(k, Z) for k, Z in zip(sides, chosen, strict=True))
@@ -178,7 +177,7 @@ def independence_test(
         values = values / n**2
         series = values[0]
         if len(pairs) > 1:
-            scores = normal_scores(values, slice(1, None) if method == "wild" else slice(None))
+            scores = normal_scores(values)
             best = int(scores[:, 0].argmax())
             series = fuse(scores, np.outer(*weights).ravel())
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)

@@ -11,6 +11,8 @@ from muhat import _threads
 # Statistics that differ by less than this, relative to their spread, count as equal: rounding must not
 # decide between a permutation and its copy.
 TIE = 1e-6
+# Multipliers remember so many times as long as the series does.
+MEMORIES = 6
 
 
 def label_permutations(n: int, m: int, permutations: int, rng: np.random.Generator) -> np.ndarray:
@@ -47,6 +49,28 @@ def wild_multipliers(n: int, draws: int, length: float, rng: np.random.Generator
     return np.asarray(lfilter([1.0], [1.0, -a], noise, axis=1))
 
 
+def centred_multipliers(
+    n: int, draws: int, length: float, rng: np.random.Generator, factors: int = 1
+) -> np.ndarray:
+    """Wild multipliers less their mean, scaled up for the variance that they miss, (draws, n).
+
+    Two things are missing. A mean of multipliers whose correlations ρ(t) sum to s takes s/n of a quadratic
+    form with it. And autocovariances at lag t are weighted by ρ(t) < 1: of a series with autocorrelations aᵗ,
+    ``Σ aᵗρ(t)`` is left of ``Σ aᵗ``; a follows from the length, see :func:`memory_length`.
+
+    Args:
+        n, draws, length, rng: of :func:`wild_multipliers`.
+        factors: 1 for a statistic of one series; 2 for one of products of two, with autocorrelations a²ᵗ.
+    """
+    W = wild_multipliers(n, draws, length, rng)
+    gaps = np.arange(1, n)
+    decay = float(np.exp(-1 / length)) if length > 0 else 0.0
+    lost = (1 + 2 * float((1 - gaps / n) @ decay**gaps)) / n
+    a = (length / (length + 2 * MEMORIES)) ** factors
+    left = (1 + a * decay) / (1 - a * decay) * (1 - a) / (1 + a)
+    return (W - W.mean(axis=1, keepdims=True)) / np.sqrt((1 - lost) * left)
+
+
 def memory_length(Z: np.ndarray) -> float:
     """The memory of multipliers for a series: several times what the series itself forgets in, in rows.
 
@@ -68,7 +92,7 @@ def memory_length(Z: np.ndarray) -> float:
         below = np.nonzero(rho < 2 / np.sqrt(n))[0]
         kept = rho[: below[0]] if len(below) else rho
         longest = max(longest, float(2 * kept.sum()))
-    return min(6 * longest, n / 5)
+    return min(MEMORIES * longest, n / 5)
 
 
 def permutation_pvalue(values: np.ndarray) -> float:

@@ -23,12 +23,12 @@ from muhat.testing.matched import matched_columns, matched_words
 from muhat.testing.missing import CHOICES, MissingCells, two_tables
 from muhat.testing.nulls import (
     Moments,
+    centred_multipliers,
     gamma_null,
     label_permutations,
     memory_length,
     permutation_mean_variance,
     permutation_pvalue,
-    wild_multipliers,
 )
 from muhat.testing.result import ColumnEffect, TestResult
 from muhat.testing.samples import (
@@ -166,7 +166,7 @@ def two_sample_test(
     else:
         series = values[0]
         if len(kernels) > 1:
-            scores = normal_scores(values, slice(1, None) if method == "wild" else slice(None))
+            scores = normal_scores(values)
             best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
             series = fuse(scores, weights)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
@@ -277,8 +277,7 @@ def _wild_vectors(n: int, m: int, draws: int, length: float, rng: np.random.Gene
     V = np.empty((1 + draws, n + m))
     V[0] = (np.arange(n + m) < n) - n / (n + m)
     for rows, size, weight in ((slice(0, n), n, m / (n + m)), (slice(n, n + m), m, n / (n + m))):
-        W = wild_multipliers(size, draws, length, rng)
-        V[1:, rows] = weight * (W - W.mean(axis=1, keepdims=True))
+        V[1:, rows] = weight * centred_multipliers(size, draws, length, rng)
     return V
 
 

@@ -125,7 +125,11 @@ def test_independence(method, kernel):
             draw(rng, kind), draw(rng, other), *sides, method, permutations=count(kernel), random_state=rng
         ).pvalue
 
-    assert_level(f"independence_test, {method}, {kernel}", pvalue)
+    name = f"independence_test, {method}, {kernel}"
+    if method == "wild":  # heavy tails make it careful
+        assert 0.02 <= rejections(name, pvalue) <= BAND[1]
+    else:
+        assert_level(name, pvalue)
 
 
 # Additive noise: then the residuals are independent too.
@@ -178,6 +182,17 @@ def test_wild_bootstrap_of_series(test):
     assert 0.02 <= wild <= 0.1, f"wild rejects {wild:.3f} of the nulls"
     if test == "two_sample_test":  # else the memory would not matter
         assert rejections(f"{test}, permutation, median, series", pvalue("permutation"), 100) > 0.12
+
+
+@pytest.mark.parametrize("test", ["two_sample_test", "independence_test"])
+def test_wild_bootstrap_of_short_series(test):
+    """A hundred rows with a memory of a few, and many kernels: it was 9.8% and 7.6%."""
+
+    def pvalue(rng, _):
+        x, y = series(rng, 0.3), series(rng, 0.3)
+        return getattr(mh, test)(x, y, method="wild", permutations=PERMUTATIONS, random_state=rng).pvalue
+
+    assert rejections(f"{test}, wild, aggregate, short series", pvalue, 400) <= 0.08
 
 
 @pytest.mark.parametrize("test", ["two_sample_test", "independence_test"])

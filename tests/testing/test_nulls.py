@@ -12,6 +12,7 @@ from muhat.testing.forms import quadratic_forms
 from muhat.testing.hadamard import cross_moments, hadamard_forms
 from muhat.testing.nulls import (
     Moments,
+    centred_multipliers,
     gamma_null,
     label_permutations,
     memory_length,
@@ -91,6 +92,18 @@ class TestMultipliers:
         expected = np.exp(-lag / length) if length else np.eye(12)
         assert_allclose(W.T @ W / len(W), expected, atol=0.035)
         assert_allclose(W.mean(axis=0), 0.0, atol=0.025)
+
+    @pytest.mark.parametrize("factors", [1, 2])
+    @pytest.mark.parametrize("a", [0.0, 0.3, 0.6])
+    def test_quadratic_forms_of_a_series_keep_their_mean(self, a, factors):
+        """Σ wᵢwⱼ aᵗ is, on average, n times the long-run variance (1 + a)/(1 − a) of the series."""
+        n, r = 200, a**factors
+        length = 6 * 2 * a / (1 - a)
+        W = centred_multipliers(n, 20_000, length, np.random.default_rng(0), factors)
+        assert_allclose(W.mean(axis=1), 0.0, atol=1e-12)
+        t = np.arange(n)
+        C = r ** np.abs(t - t[:, None]) if r else np.eye(n)
+        assert_allclose(((W @ C) * W).sum(axis=1).mean(), n * (1 + r) / (1 - r), rtol=0.05)
 
     @pytest.mark.parametrize("a", [0.5, 0.8])
     def test_memory_of_an_autoregression(self, a):
