@@ -38,10 +38,11 @@ class Method(StrEnum):
     wild = "wild"
     kci = "kci"
     residual = "residual"
+    stacked = "stacked"
 
 
 PLAIN = (Method.permutation, Method.gamma, Method.wild)
-GIVEN = (Method.kci, Method.gamma, Method.residual)
+GIVEN = (Method.kci, Method.gamma, Method.residual, Method.stacked)
 
 
 def depend(
@@ -57,7 +58,8 @@ def depend(
         Method | None,
         typer.Option(
             help="permutation (default): exact level; gamma: fast, one kernel; wild: bootstrap for time "
-            "series. With --given: kci (default); gamma: kci, fast; residual: of what is left of x and y.",
+            "series. With --given: kci (default); gamma: kci, fast; residual: of what is left of x and y; "
+            "stacked: of what stacked regressions leave, with a check of itself.",
         ),
     ] = None,
     permutations: o.Permutations = 999,
@@ -107,7 +109,7 @@ def depend(
                     X,
                     Y,
                     Z,
-                    method="residual" if method == Method.residual else "kci",
+                    method="kci" if method == Method.gamma else method.value,
                     null="gamma" if method == Method.gamma else "bootstrap",
                     permutations=permutations,
                     missing=missing.word,
@@ -159,6 +161,9 @@ def _answer(
         f"{pair} {'depend on each other' if found else 'show no dependence'}{known}{level(alpha)} "
         f"(p = {format_pvalue(result.pvalue)}, {result.source}). {strength_words(result.effect_size, found)}"
     )
+    checked = getattr(result, "test", None) == "stacked"
+    if checked and not result.trusted:
+        sentence += f" {result.warning}"
     if gaps.sentence:
         sentence += f" {gaps.sentence}"
 
@@ -205,6 +210,7 @@ def _answer(
         "dropped_rows": dropped,
         **{option[2:]: side for option, side in sides.items()},
         **test_record(result, alpha, seed),
+        **({"trusted": result.trusted, "self_check": result.self_check} if checked else {}),
         "missing": gaps.record,
         "drivers": drivers_record(effects),
     }

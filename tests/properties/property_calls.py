@@ -539,6 +539,7 @@ CALLS = [
             ("kci", "gamma", None),
             ("residual", "bootstrap", AGGREGATE),
             ("residual", "gamma", None),
+            ("stacked", "bootstrap", FOLDS),
         )
     ),
 ]

@@ -83,7 +83,7 @@ class TestPieces:
         rng = np.random.default_rng(0)
         Phi, Psi, W = rng.normal(size=(50, 3)), rng.normal(size=(50, 4)), rng.normal(size=(5, 50))
         M = (Phi @ Phi.T) * (Psi @ Psi.T)
-        values, trace, square = product_forms(Phi, Psi, W)
+        values, trace, square = product_forms(W, Phi, Psi)
         assert_allclose(values, np.einsum("bi,ij,bj->b", W, M, W), rtol=1e-9)
         assert_allclose([trace, square], [np.trace(M), (M**2).sum()])
 
@@ -228,7 +228,11 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),
         [
-            ({"method": "kcit"}, ValueError, r"method must be one of 'kci', 'residual', got 'kcit'"),
+            (
+                {"method": "kcit"},
+                ValueError,
+                r"method must be one of 'kci', 'residual', 'stacked', got 'kcit'",
+            ),
             ({"null": "wild"}, ValueError, r"null must be one of 'bootstrap', 'gamma', got 'wild'"),
             ({"permutations": 5}, ValueError, r"permutations must be at least 19, got 5"),
             ({"kernel_x": "gauss"}, (TypeError, ValueError), r"kernel_x must be.*got 'gauss'"),

@@ -1,0 +1,196 @@
+"""What z leaves of x and y, by stacked regressions; and whether the two regressions err in the same places.
+
+With e = (x − m(z))/s(z) for each side apart, x → e is one-to-one given z: x and y are independent given z
+exactly if the e are [PH21]. The regressions m and s are never right; a test of the residuals is wrong only by
+the *product* of both sides' errors [SP20]. That product can be looked at: where x is predicted too low and y
+too low at neighbouring z, residuals of *different* rows go together, which noise alone never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from muhat._tables import Encoder
+from muhat.learning.feature_ridge import GaussianFeatures, median_distance
+from muhat.learning.stacked import Inputs, Learner, learners_for, stack
+
+RANK = 30  # features of residuals
+LANDMARKS = 100
+CLIP = 0.005  # share of predicted spreads, at either end, that are taken for those within
+HELPS = 2.0  # standard errors by which a second regression must be better to be used
+SIGNS = 199  # draws of the self-check
+DISTRUST = 0.05  # p-value of the self-check at which a result is not trusted
+WIDTHS = (0.3, 1.0)  # of neighbourhoods in all columns, in median distances
+INDEX_WIDTHS = (0.1, 0.4)  # of neighbourhoods in what is predicted, in units of its spread
+COLUMN_WIDTH = 0.3  # of neighbourhoods in a single column
+DIRECTIONS = 4  # of the statistic that are looked at
+
+
+def normal_columns(A: np.ndarray, encoder: Encoder) -> np.ndarray:
+    """Normal scores of numbers, indicators of categories, of mean 0 and variance 1, (n, k)."""
+    from scipy.stats import norm, rankdata
+
+    out = []
+    for j, a in enumerate(A.T):
+        if j in encoder.categories:
+            out.append((a[:, None] == np.unique(a)).astype(np.float64))
+        else:
+            out.append(norm.ppf((rankdata(a) - 0.5) / len(a))[:, None])
+    return standardised(np.hstack(out))
+
+
+def standardised(F: np.ndarray) -> np.ndarray:
+    """Columns of mean 0 and variance 1, without those that are constant."""
+    F = F - F.mean(axis=0)
+    sd = F.std(axis=0)
+    return F[:, sd > 1e-9] / sd[sd > 1e-9]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One variable less what z says of it.
+
+    Attributes:
+        residuals: e, (n, k).
+        features: Gaussian features of e, less what z still says of them, (n, p).
+        held_out: e and its features by regressions that did not see the row.
+        predicted: m(z) by these regressions, (n, k).
+        explained: share of the variance of each column that z explains, on held-out rows, (k,).
+    """
+
+    residuals: np.ndarray
+    features: np.ndarray
+    held_out: tuple[np.ndarray, np.ndarray]
+    predicted: np.ndarray
+    explained: np.ndarray
+
+
+def residuals_of(
+    T: np.ndarray, inputs: Inputs, rng: np.random.Generator, learner: Learner | None = None
+) -> Side:
+    """Residuals of the columns ``T`` (n, k) given z, in units of their spread, and features of them."""
+    every = learners_for(inputs, every=True) if learner is None else (learner,)
+    few = learners_for(inputs, every=False)
+    m = stack(inputs, T, every)
+    # By a regressor of the user's own, that may follow each row that it saw, only held-out residuals count.
+    seen = T - (m.fitted if learner is None else m.held_out)
+    apart = T - m.held_out
+    explained = 1 - (apart**2).mean(axis=0) / (T**2).mean(axis=0)
+    scale = _spread(apart, inputs, few)
+    e, held = (standardised_as(part / scale, apart / scale) for part in (seen, apart))
+    e, held = _again(e, held, inputs, few)
+    features = _features(held, rng)
+    F, G = features(e), features(held)
+    F, G = _again(F, G, inputs, few)
+    return Side(e - e.mean(axis=0), F, (held, G), m.held_out, explained)
+
+
+def standardised_as(e: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """``e`` about its mean, in units of the spread of ``like``."""
+    sd = like.std(axis=0)
+    return (e - e.mean(axis=0)) / np.where(sd > 1e-12, sd, 1.0)
+
+
+def _spread(e: np.ndarray, inputs: Inputs, learners: tuple[Learner, ...]) -> np.ndarray:
+    """s(z) of each column, (n, k): a regression of log|e|, or 1 where that does not help."""
+    size = np.abs(e)
+    logs = np.log(size + 0.05 * np.median(size, axis=0) + 1e-9)
+    said = stack(inputs, logs, learners)
+    told, fitted = (part - said.held_out.mean(axis=0) for part in (said.held_out, said.fitted))
+    ends = np.quantile(told, [CLIP, 1 - CLIP], axis=0)
+    told, fitted = (np.exp(np.clip(part, *ends)) for part in (told, fitted))
+    unit, scaled = np.sqrt((e**2).mean(axis=0)), np.sqrt(((e / told) ** 2).mean(axis=0))
+    unit, scaled = np.maximum(unit, 1e-12), np.maximum(scaled, 1e-12)
+    plain = np.log(unit) + e**2 / (2 * unit**2)
+    better = np.log(scaled * told) + (e / (scaled * told)) ** 2 / 2
+    return np.where(_helps(plain, better), fitted, 1.0)
+
+
+def _again(
+    F: np.ndarray, held: np.ndarray, inputs: Inputs, learners: tuple[Learner, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Residuals and held-out residuals less what z still says of them, where that helps."""
+    said = stack(inputs, held, learners)
+    helps = _helps(held**2, (held - said.held_out) ** 2)
+    F, held = np.where(helps, F - said.fitted, F), np.where(helps, held - said.held_out, held)
+    return F - F.mean(axis=0), held - held.mean(axis=0)
+
+
+def _helps(before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Which columns of losses are lower after, beyond chance, (k,)."""
+    gain = before - after
+    return gain.mean(axis=0) > HELPS * gain.std(axis=0) / np.sqrt(len(gain))
+
+
+def _features(e: np.ndarray, rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from residuals (m, k) to principal Gaussian features of those of ``e``, (m, p)."""
+    some = e[rng.permutation(len(e))[:LANDMARKS]]
+    kernel = GaussianFeatures(some, median_distance(e))
+    P = kernel(e)
+    mean = P.mean(axis=0)
+    values, vectors = np.linalg.eigh((P - mean).T @ (P - mean) / len(P))
+    order = np.argsort(-values)[:RANK]
+    order = order[values[order] > 1e-4 * values.max()]
+    return lambda points: (kernel(points) - mean) @ vectors[:, order]
+
+
+def neighbourhoods(inputs: Inputs, sides: tuple[Side, Side]) -> list[np.ndarray]:
+    """Features G (n, r) of kernels on z in which errors of regressions may go together."""
+    Z = inputs.Z
+    d = Z.shape[1]
+    out = [Z / np.sqrt(d)]
+    if 1 < d <= 20:
+        a, b = np.triu_indices(d)
+        out.append(standardised(Z[:, a] * Z[:, b]) / d)
+    median = median_distance(Z)
+    out += [GaussianFeatures(Z[inputs.some], width * median)(Z) for width in WIDTHS]
+    if d > 1:
+        out.append(np.hstack([_along(z, COLUMN_WIDTH) for z in Z.T]) / np.sqrt(d))
+    for side in sides:
+        for f in standardised(side.predicted).T:
+            out += [_along(normal_columns(f[:, None], Encoder())[:, 0], width) for width in INDEX_WIDTHS]
+    return out
+
+
+def _along(z: np.ndarray, width: float) -> np.ndarray:
+    """Features of a Gaussian kernel on one column."""
+    count = int(np.clip(5 / width, 10, 40))
+    knots = np.unique(np.quantile(z, np.linspace(0.01, 0.99, count)))
+    return GaussianFeatures(knots[:, None], width)(z[:, None])
+
+
+def shared_errors(
+    inputs: Inputs, sides: tuple[Side, Side], rng: np.random.Generator
+) -> tuple[float, np.ndarray]:
+    """p-value of the self-check, and how strong each neighbourhood's sign of shared errors is.
+
+    With T = Σᵢ uᵢ ⊗ vᵢ, the test's own sum over rows, the statistic is ``Σ_{i≠j} k(zᵢ, zⱼ) uᵢᵀ T vⱼ / ‖T‖``:
+    whether residuals of neighbours go together in the way that those of single rows do. Random signs, one a
+    row for both sides, leave T as it is and take away what neighbours share.
+    """
+    n = len(inputs.Z)
+    signs = np.ones((1 + SIGNS, n))
+    signs[1:] = rng.choice([-1.0, 1.0], (SIGNS, n))
+    kernels = neighbourhoods(inputs, sides)
+    scores = []
+    for U, V in zip(sides[0].held_out, sides[1].held_out, strict=True):
+        left, s, right = np.linalg.svd(U.T @ V, full_matrices=False)
+        total = float(np.linalg.norm(s)) or 1.0
+        kept = range(min(DIRECTIONS, len(s)))
+        pairs = [(s[k] / total, U @ left[:, k], V @ right[k]) for k in kept]
+        for G in kernels:
+            own = (G**2).sum(axis=1)
+            values = np.zeros(1 + SIGNS)
+            for weight, a, b in pairs:
+                values += weight * (((signs * a) @ G * ((signs * b) @ G)).sum(axis=1) - own @ (a * b))
+            sd = float(values[1:].std())
+            scores.append((values - values[1:].mean()) / sd if sd > 0 else np.zeros(1 + SIGNS))
+    each = np.array(scores)
+    largest = each.max(axis=0)
+    return float((1 + np.count_nonzero(largest[1:] >= largest[0])) / (1 + SIGNS)), each[:, 0]
+
+
+__all__ = ["DISTRUST", "Side", "neighbourhoods", "normal_columns", "residuals_of", "shared_errors"]

@@ -1,0 +1,86 @@
+"""Stacked regressions: each learner finds what it is there for, and the stack is not far from the best."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LinearRegression
+
+from muhat.learning import stacked as s
+from muhat.learning.metric import gradient_metric
+
+N = 200
+
+
+def inputs(d, n=N, seed=0):
+    rng = np.random.default_rng([seed, d])
+    return s.Inputs.of(rng.standard_normal((n, d)), rng)
+
+
+def held_out_error(learner, given, f):
+    told = np.empty((len(f), 1))
+    for fold in range(5):
+        train, asked = np.flatnonzero(given.fold != fold), np.flatnonzero(given.fold == fold)
+        told[asked] = learner(given, train, f[train, None], asked)
+    return np.mean((told[:, 0] - f) ** 2) / f.var()
+
+
+class TestLearners:
+    def test_metric_finds_one_direction_of_ten_where_a_gaussian_does_not(self):
+        given = inputs(10, 400)
+        f = np.sin(2 * given.Z.sum(axis=1) / np.sqrt(10)) + given.Z.sum(axis=1) / np.sqrt(10)
+        assert held_out_error(s.metric, given, f) < 0.5 * held_out_error(s.gaussian, given, f)
+
+    def test_index_finds_a_function_of_a_sum(self):
+        given = inputs(10, 400)
+        f = np.exp(given.Z.sum(axis=1) / np.sqrt(10))
+        assert held_out_error(s.index, given, f) < 0.5 * held_out_error(s.linear, given, f)
+
+    def test_sum_over_columns(self):
+        given = inputs(5)
+        f = np.sin(2 * given.Z).sum(axis=1)
+        assert held_out_error(s.additive, given, f) < 0.5 * held_out_error(s.gaussian, given, f)
+
+    def test_trees_find_steps(self):
+        given = inputs(3)
+        f = np.floor(2 * given.Z[:, 0]) + 2 * (given.Z[:, 2] > 0)
+        assert held_out_error(s.trees, given, f) < 0.7 * held_out_error(s.gaussian, given, f)
+
+    def test_of_one_column_there_are_fewer(self):
+        assert s.learners_for(inputs(1), True) == (s.linear, s.gaussian, s.trees)
+        assert s.learners_for(inputs(2), True) == s.EVERY
+        assert s.learners_for(inputs(2), False) == s.SHARED
+
+
+def test_gradient_metric_points_along_the_direction():
+    given = inputs(6)
+    u = given.Z @ np.array([1, 1, 0, 0, 0, 0]) / np.sqrt(2)
+    root = gradient_metric(given.Z, np.sin(2 * u), np.arange(100))
+    M = root @ root.T
+    along = np.linalg.eigh(M)[1][:, -1]
+    assert abs(along @ np.array([1, 1, 0, 0, 0, 0]) / np.sqrt(2)) > 0.95
+    # Nothing to learn: the metric stays round.
+    assert_allclose(gradient_metric(given.Z, np.zeros(N), np.arange(100)), np.eye(6))
+
+
+@pytest.mark.slow
+class TestStack:
+    def test_is_near_the_best_of_its_learners(self):
+        given, rng = inputs(3), np.random.default_rng(1)
+        f = given.Z[:, 0] + 0.3 * rng.standard_normal(N)
+        said = s.stack(given, f[:, None], s.EVERY)
+        best = min(held_out_error(learner, given, f) for learner in s.EVERY)
+        assert np.mean((said.held_out[:, 0] - f) ** 2) / f.var() < 1.1 * best
+
+    def test_noise_is_left_alone(self):
+        given = inputs(3)
+        f = np.random.default_rng(2).standard_normal((N, 1))
+        said = s.stack(given, f, s.EVERY)
+        assert np.mean((f - said.fitted) ** 2) > 0.6 * f.var()
+        assert np.mean((f - said.held_out) ** 2) < 1.05 * f.var()
+
+    def test_a_regressor_of_the_users_own(self):
+        given = inputs(2)
+        f = given.Z @ np.array([[1.0], [2.0]])
+        said = s.stack(given, f, (s.of_regressor(LinearRegression()),))
+        assert_allclose(said.fitted, f, atol=1e-6)
+        assert_allclose(said.held_out, f, atol=1e-6)

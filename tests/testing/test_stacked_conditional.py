@@ -1,0 +1,136 @@
+"""The conditional test on residuals of stacked regressions, and what it says of itself."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LinearRegression
+
+import muhat as mh
+from muhat.learning.stacked import Inputs
+from muhat.testing.conditional import product_forms
+from muhat.testing.stacked_residuals import Side, normal_columns, shared_errors
+
+N = 200
+
+
+def rows(d, x, y, noise=0.3, seed=0, n=N):
+    """x and y that z determines up to noise, through one index of its columns."""
+    rng = np.random.default_rng([seed, d])
+    z = rng.standard_normal((n, d))
+    w, e = z.sum(axis=1) / np.sqrt(d), rng.standard_normal((3, n))
+    return x(w) + noise * e[0], y(w) + noise * e[1], z, noise * e[2]
+
+
+def run(x, y, z, **options):
+    return mh.conditional_independence_test(
+        x, y, z, **{"method": "stacked", "permutations": 199, "random_state": 0, **options}
+    )
+
+
+@pytest.mark.slow
+class TestAnswers:
+    def test_nothing_is_left_of_a_common_cause_in_ten_columns(self):
+        """KCI rejects nearly always here."""
+        x, y, z, _ = rows(10, lambda w: w, lambda w: w)
+        assert run(x, y, z).pvalue > 0.05
+        assert mh.conditional_independence_test(x, y, z, permutations=99, random_state=0).pvalue < 0.05
+
+    @pytest.mark.parametrize("effect", [lambda e: 0.7 * e, lambda e: 2 * e**2], ids=["linear", "square"])
+    def test_dependence_given_z_is_found(self, effect):
+        x, y, z, shared = rows(3, lambda w: w, lambda w: np.sin(2 * w))
+        found = run(x + shared, y + effect(shared), z)
+        assert found.pvalue < 0.05
+        assert found.trusted
+        assert found.warning == ""
+
+    def test_in_spread_alone(self):
+        x, y, z, shared = rows(1, lambda w: w, lambda w: w)
+        e = np.random.default_rng(9).standard_normal(N)
+        assert run(x + 3 * shared, y + 3 * np.abs(shared) * e, z).pvalue < 0.05
+
+    def test_it_says_when_the_regressions_err_in_the_same_places(self):
+        """Little noise about a function of three columns: what is left is mostly what was not learned."""
+        x, y, z, _ = rows(3, lambda w: np.sin(2 * w), lambda w: np.sin(2 * w) + w, noise=0.02)
+        found = run(x, y, z)
+        assert not found.trusted
+        assert "do not trust" in found.summary
+        assert found.self_check <= 0.05
+
+    def test_a_regressor_of_the_users_own(self):
+        x, y, z, shared = rows(4, lambda w: w, lambda w: -w)
+        assert run(x, y, z, regressor=LinearRegression()).pvalue > 0.05
+        assert run(x + shared, y + shared, z, regressor=LinearRegression()).pvalue < 0.05
+
+    def test_categories_and_missing_cells(self):
+        rng = np.random.default_rng(0)
+        group = rng.choice(["a", "b", "c"], N)
+        x = (group == "a") + 0.5 * rng.standard_normal(N)
+        y = pd.DataFrame({"y": np.where(rng.random(N) < 0.3 + 0.4 * (group == "a"), "yes", "no")})
+        z = pd.DataFrame({"group": group, "other": rng.standard_normal(N)})
+        z.loc[:5, "other"] = np.nan
+        found = run(x, y, z)
+        assert found.pvalue > 0.05
+        assert "other" in dict(found.missing.shares)
+        assert mh.independence_test(x, y, permutations=199, random_state=0).pvalue < 0.05
+
+    def test_units_do_not_matter(self):
+        x, y, z, shared = rows(2, lambda w: w, lambda w: w)
+        plain = run(x + shared, y, z, permutations=99)
+        scaled = run(1e6 * (x + shared) - 7, np.exp(y), 1e-3 * z + 5, permutations=99)
+        assert_allclose(scaled.pvalue, plain.pvalue, atol=0.02)
+
+    def test_the_same_seed_gives_the_same_answer(self):
+        x, y, z, _ = rows(2, lambda w: w, lambda w: w)
+        assert run(x, y, z, permutations=49).pvalue == run(x, y, z, permutations=49).pvalue
+
+    def test_plot(self):
+        x, y, z, _ = rows(2, lambda w: w, lambda w: w)
+        assert len(run(x, y, z, permutations=49).plot().axes) == 2
+
+
+class TestPieces:
+    def test_three_factors(self):
+        rng = np.random.default_rng(0)
+        A, B, C, W = (rng.standard_normal(shape) for shape in ((30, 2), (30, 3), (30, 4), (5, 30)))
+        M = (A @ A.T) * (B @ B.T) * (C @ C.T)
+        values, trace, square = product_forms(W, A, B, C)
+        assert_allclose(values, ((W @ M) * W).sum(axis=1))
+        assert_allclose([trace, square], [np.trace(M), (M**2).sum()])
+
+    def test_normal_scores_and_indicators(self):
+        from muhat._tables import Encoder
+
+        A = np.array([[1.0, 0.0], [2.0, 1.0], [10.0, 1.0], [3.0, 2.0]])
+        out = normal_columns(A, Encoder(["a", "b"], {1: ["p", "q", "r"]}))
+        assert out.shape == (4, 4)
+        assert_allclose(out.mean(axis=0), 0, atol=1e-12)
+        assert_allclose(out.std(axis=0), 1)
+        assert (np.argsort(out[:, 0]) == [0, 1, 3, 2]).all()
+
+    @pytest.mark.parametrize("shared", [True, False])
+    def test_self_check_sees_errors_that_both_sides_share(self, shared):
+        """And neither errors of one side alone, nor dependence of the noise row by row."""
+        rng = np.random.default_rng(3)
+        inputs = Inputs.of(rng.standard_normal((N, 2)), rng)
+        wrong, noise = np.sin(inputs.Z[:, [0]]), rng.standard_normal((2, N, 1))
+        x = 0.7 * wrong + noise[0]
+        y = (0.7 * wrong + noise[1]) if shared else (0.8 * noise[0] + noise[1])
+        sides = tuple(Side(e, e, (e, e), np.zeros((N, 1)), np.zeros(1)) for e in (x, y))
+        pvalue, _ = shared_errors(inputs, sides, rng)
+        assert (pvalue <= 0.05) is shared
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"null": "gamma"}, "draws multipliers"),
+            ({"kernel_z": mh.Gaussian(1.0)}, "kernels of its own"),
+            ({"method": "kci", "regressor": LinearRegression()}, 'for method="stacked"'),
+        ],
+    )
+    def test_options_that_do_not_go_together(self, options, message):
+        x, y, z, _ = rows(1, lambda w: w, lambda w: w, n=30)
+        with pytest.raises(ValueError, match=message):
+            run(x, y, z, **options)
