@@ -144,3 +144,11 @@ class TestBadInput:
         x, y, z, _ = rows(1, lambda w: w, lambda w: w, n=30)
         with pytest.raises(ValueError, match=message):
             run(x, y, z, **options)
+
+
+@pytest.mark.slow
+def test_benchmark_runs(tmp_path, capsys):
+    from benchmarks.conditional import main
+
+    assert main(["--quick", "--methods", "stacked", "--out", str(tmp_path / "table.csv")]) == 0
+    assert len((tmp_path / "table.csv").read_text().splitlines()) == 3
