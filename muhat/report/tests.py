@@ -153,7 +153,7 @@ def conditional(result: ConditionalResult) -> Figure:
         xlabel=f"{what.format('x')} less what z explains",
         ylabel=f"{what.format('y')} less what z explains",
     )
-    _null(axes[0, 1], result, "HSIC of residuals")
+    _null(axes[0, 1], result, "statistic of four forms" if result.test == "stacked" else "HSIC of residuals")
     return figure
 
 
