@@ -189,10 +189,9 @@ def shared_errors(
         kept = range(min(DIRECTIONS, len(s)))
         pairs = [(s[k] / total, U @ left[:, k], V @ right[k]) for k in kept]
         for G in kernels:
-            own = (G**2).sum(axis=1)
             values = np.zeros(1 + SIGNS)
-            for weight, a, b in pairs:
-                values += weight * (((signs * a) @ G * ((signs * b) @ G)).sum(axis=1) - own @ (a * b))
+            for weight, a, b in pairs:  # with i = j, which no sign moves
+                values += weight * ((signs * a) @ G * ((signs * b) @ G)).sum(axis=1)
             sd = float(values[1:].std())
             scores.append((values - values[1:].mean()) / sd if sd > 0 else np.zeros(1 + SIGNS))
     each = np.array(scores)
