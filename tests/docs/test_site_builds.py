@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from docs_pages import ROOT
@@ -43,6 +44,7 @@ def site(tmp_path_factory):
 
 def test_every_page_is_built(site):
     pages = {path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")}
+    pages.discard(Path("plan.html"))  # of what is being rebuilt; mkdocs.yml leaves it out
     built = {path.relative_to(site) for path in site.rglob("*.html")}
     assert pages <= built
 
