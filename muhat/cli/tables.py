@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 KINDS = ".csv, .tsv (both also .gz) or .parquet"
-MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
+# As pandas and R write and read them.
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "#NA", "<NA>", "NaN", "nan", "NULL", "null", "None")
 # As pandas, R and polars write them: the same table must read the same whoever saved it.
 BOOLEANS = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
 # Marks that turn the direction of the text after them, and separators that break lines.
@@ -30,6 +32,7 @@ _COMPLAINTS = {
     "utf-8": "it is not in UTF-8; save it so.",
 }
 FEW_NAMES = 20  # in as many rows or more, text that never repeats is no category that has not come twice yet
+PAIRED = 0.1  # share of rows with the same identifier in both files from which rows may go in pairs
 ID_ROWS = 3  # text that never repeats in this many rows or more is taken for an identifier
 
 
@@ -282,6 +285,13 @@ def _decided(
     if numeric:
         i = next(i for i, where in enumerate(odd) if len(where))
         row, source = odd[i][0], tables[i].name
+        found = {value for where, text in zip(odd, texts, strict=True) for value in text.gather(where)}
+        values = {value for number in numbers for value in number.drop_nulls().unique()}
+        if found <= set(BOOLEANS.values()) and values <= {0.0, 1.0}:
+            raise BadUsage(
+                f"column {name!r} holds 0 and 1 in {numeric[0]!r}, but true and false in {source!r}: if they "
+                f"mean the same, write them alike in both; else {leave}."
+            )
         numbered = source if source in numeric else numeric[0]
         raise BadUsage(
             f"column {name!r} mixes numbers and text: {numbered!r} has numbers, but row {row + 1} of "
@@ -294,45 +304,20 @@ def doubts(frames: Sequence[pl.DataFrame], names: Sequence[str]) -> list[str]:
     """Warnings of categories that two files may spell differently, a line for each column."""
     import polars as pl
 
+    from muhat.testing.spelling import spelling_doubts
+
     out = []
     for column in frames[0].columns:
         if frames[0][column].dtype != pl.String:
             continue
         first, second = (frame[column].drop_nulls().unique().sort().to_list() for frame in frames)
-        if not first or not second:  # all cells of a file are missing
-            continue
-        others: dict[str, list[str]] = {}
-        for level in second:
-            others.setdefault(_loosely(level), []).append(level)
-        alike = [(a, b) for a in first for b in others.get(_loosely(a), []) if a != b]
-        said = []
-        if not set(first) & set(second):
-            said.append(
-                f"{names[0]!r} and {names[1]!r} have no category in common (e.g. {first[0]!r} and "
-                f"{second[0]!r}), so that it alone tells them apart"
-            )
-        if alike:
-            pairs = ", ".join(f"{a!r} and {b!r}" for a, b in alike[:6])
-            more = f" and {len(alike) - 6} more pairs" if len(alike) > 6 else ""
-            said.append(
-                f"{pairs}{more} may mean the same, the former in {names[0]!r} and the latter in "
-                f"{names[1]!r}, but count as different"
-            )
+        gaps = frames[0][column].has_nulls(), frames[1][column].has_nulls()
+        said = spelling_doubts(first, second, [repr(name) for name in names], gaps)
         if said:
             out.append(
-                f"column {column!r}: {'; '.join(said)}. Spell alike what is alike, or leave the column out "
-                "with --drop."
+                f"column {column!r}: {said}. Spell alike what is alike, or leave the column out with --drop."
             )
     return out
-
-
-def _loosely(level: str) -> str:
-    """A category without what often differs by accident: case, blanks, and how a number is written."""
-    text = " ".join(level.split()).casefold()
-    try:
-        return repr(float(text))
-    except ValueError:
-        return text
 
 
 def _missing(frame: pl.DataFrame) -> dict[str, int]:
@@ -357,7 +342,8 @@ def _refuse_identifier(
     """
     cells = [frame[name].drop_nulls() for frame in frames]
     if all(len(column) >= ID_ROWS and column.n_unique() == len(column) for column in cells):
-        shared = len(cells) > 1 and cells[0].is_in(cells[1].implode()).any()
+        same = [int(a.is_in(b.implode()).sum()) for a, b in pairwise(cells)]
+        shared = any(count >= PAIRED * len(cells[0]) for count in same)
         few = max(map(len, cells)) < FEW_NAMES and not shared
         says = (
             " It names some of the same rows in both files: where rows go in pairs, a test of the "

@@ -7,7 +7,7 @@ the tests need, so that they cost one pass over the rows, however many there are
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -112,6 +112,12 @@ class BlockCounts:
     y: np.ndarray
 
 
+def lumped(encoder: Encoder) -> list[int]:
+    """Columns with so many categories that some share a cell, which their counts cannot tell apart."""
+    own = set(encoder.indicators.values())
+    return [j for j, levels in encoder.categories.items() if j not in own and len(levels) > LEVELS]
+
+
 def all_cells(Z: np.ndarray, encoder: Encoder) -> list[Cells]:
     """Of every column but the indicators of missing cells, which belong to their columns."""
     own = set(encoder.indicators.values())
@@ -142,16 +148,22 @@ def columns_alone(
     permutations: int,
     rng: np.random.Generator,
     matched: Collection[str] = (),
+    known: Mapping[int, Separation] | None = None,
 ) -> list[ColumnEffect]:
     """Each column by itself, the strongest first, with p-values adjusted for the number of columns.
 
-    Columns that are ``matched`` tell no row of one sample from one of the other.
+    Columns that are ``matched`` tell no row of one sample from one of the other. Effects that are ``known``,
+    by the index of the column, are not made from counts.
     """
     blocks = len(counts[0].x) - 1, len(counts[0].y) - 1
     members = label_permutations(*blocks, permutations, rng)
     scores = np.stack([_scores(c, members) for c in counts])
     rows = int(counts[0].x.sum()), int(counts[0].y.sum())
-    found = [chance(*rows) if name in matched else _effect(c) for name, c in zip(names, counts, strict=True)]
+    effects = known or {}
+    found = [
+        chance(*rows) if name in matched else effects.get(c.cells.column) or _effect(c)
+        for name, c in zip(names, counts, strict=True)
+    ]
     missing = [
         tuple(float(side[:, -1].sum() / side.sum()) for side in (c.x, c.y)) if c.cells.indicator >= 0 else ()
         for c in counts
@@ -229,4 +241,4 @@ def _witness(K: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
-__all__ = ["BlockCounts", "Cells", "all_cells", "columns_alone", "count_columns"]
+__all__ = ["BlockCounts", "Cells", "all_cells", "columns_alone", "count_columns", "lumped"]

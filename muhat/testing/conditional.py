@@ -26,7 +26,14 @@ from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
 from muhat.testing.result import TestResult
 from muhat.testing.samples import refuse_constant
-from muhat.testing.stacked_residuals import DISTRUST, residuals_of, shared_errors, tame_columns
+from muhat.testing.stacked_residuals import (
+    DISTRUST,
+    residuals_of,
+    shared_errors,
+    sure,
+    tame_columns,
+    weighted,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -224,7 +231,7 @@ def conditional_independence_test(
     check_same_rows(X, Y, "x", "y")
     check_same_rows(X, Z, "x", "z")
     for A, name in ((X, "x"), (Y, "y"), (Z, "z")):
-        refuse_constant(A, name)
+        refuse_constant(A, name, sum(gaps.dropped))
     rng = as_generator(random_state)
     if method == "stacked":
         with _threads.one_blas_thread():
@@ -291,7 +298,9 @@ def _stacked(
     W[1:] = rng.standard_normal((draws, n))
     near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
     values = []
-    for pair in (tuple(s.residuals for s in sides), tuple(s.features for s in sides)):
+    weights = sure(sides)
+    for pair in ([s.residuals for s in sides], [s.features for s in sides]):
+        pair = [weighted(F, weights) for F in pair]
         values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
     series = fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values)))
     check, _ = shared_errors(inputs, sides, rng)

@@ -86,6 +86,7 @@ def discover(
     constant = [name for j, name in enumerate(names) if (Z[:, j] == Z[0, j]).all()]
     if constant:
         raise ValueError(f"columns {constant} are constant: they can neither cause nor be caused; drop them.")
+    _refuse_copies(names, Z, encoder)
     if test == "fisher-z" and encoder.categories:
         held = [names[j] for j in encoder.categories]
         raise ValueError(f'test="fisher-z" takes numbers, but {held} hold categories: use test="kci".')
@@ -109,6 +110,33 @@ def discover(
                 bootstrap_frequencies(once, len(Z), bootstrap, rng, progress=resampling)
             )
     return graph
+
+
+def _refuse_copies(names: Sequence[str], Z: np.ndarray, encoder: Encoder) -> None:
+    """Raise where a column says the same as another: given either, the other is independent of everything."""
+    from scipy.stats import rankdata
+
+    seen: dict[bytes, str] = {}
+    for j, name in enumerate(names):
+        z = Z[:, j]
+        if j in encoder.categories:
+            keys = [_first_seen(z)]
+        else:
+            ranks = rankdata(z, method="dense")
+            keys = [ranks, ranks.max() + 1 - ranks]  # rising or falling
+        for key in keys:
+            other = seen.setdefault(np.asarray(key, dtype=np.int64).tobytes(), name)
+            if other != name:
+                raise ValueError(
+                    f"columns {other!r} and {name!r} say the same (each is a function of the other): given "
+                    "one, the other is independent of all columns, and edges of both are lost. Leave one out."
+                )
+
+
+def _first_seen(z: np.ndarray) -> np.ndarray:
+    """Codes in the order in which values first come."""
+    _, first, codes = np.unique(z, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[codes.reshape(-1)]
 
 
 def prewhitened(encoder: Encoder, Z: np.ndarray, by: Any) -> tuple[Encoder, np.ndarray]:

@@ -44,8 +44,8 @@ def kernel_blocks(kernels: list[Kernel], X: Array, Y: Array, dtype: Any = np.flo
             continue
         ell = np.atleast_1d(np.asarray(leaf.lengthscale, dtype=np.float64))
         scale = float(ell.max())
-        # Rounded, so that vectors which are multiples of one another are found to be.
-        shape = tuple(np.round(ell / scale, 12))
+        # To 12 digits, so that vectors which are multiples of one another are found to be.
+        shape = tuple(float(f"{share:.12g}") for share in ell / scale)
         near = (leaf._metric, columns, shape)
         if near not in plans:
             distances = city_distances if leaf._metric == "cityblock" else squared_distances

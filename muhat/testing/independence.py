@@ -35,7 +35,7 @@ from muhat.testing.samples import (
     column_names,
     refuse_constant,
 )
-from muhat.testing.streamed import GROUPS, Components, window_moments
+from muhat.testing.streamed import SIGN_BINS, Components, signed_sums
 from muhat.testing.two_sample import METHODS, refuse_unstreamed, represent
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 # to factors that leave out at most this share of the trace or reach this rank, shared by the kernels.
 EXACT_ROWS, EXACT_ROWS_MANY = 2000, 300
 TOLERANCE, RANK = 1e-4, 300
-# Landmarks of each kernel where rows are permuted in windows.
-LANDMARKS = 128
+# Landmarks of each kernel where rows are read in blocks; rows that are too few for signs.
+LANDMARKS, FEWEST = 128, 16
 # Rows that single columns are looked at with, at most.
 COLUMN_ROWS = 1000
 # Factors that leave out no more than this share are complete.
@@ -76,11 +76,11 @@ def independence_test(
     truncation takes from the statistic.
 
     Rows that outgrow memory (see :func:`muhat.open_rows`) are read twice: for the sample that kernels and
-    features are chosen from, and for sums of products of at most 96 principal features a side. Permutations
-    then move rows within windows of 16 consecutive ones, all windows alike once each has been shuffled: a
-    subgroup of all permutations, with which the level is exact as well, and whose statistics all come from
-    the same sums. Beyond 20 000 rows the same is done in memory, with the same answer, unless exact kernels
-    are asked for; ``error`` is then estimated from the sample.
+    features are chosen from, and for sums of products of at most 96 principal features a side over 256 bins,
+    to which chance assigns the rows. The null distribution then comes from random signs of the bins' centred
+    sums: a bootstrap, whose level is exact for many rows, in any order of the rows. Beyond 20 000 rows the
+    same is done in memory, with the same answer, unless exact kernels are asked for; ``error`` is then
+    estimated from the sample.
 
     Args:
         x: rows, (n, d): an array or frame; a vector is one column; or rows that are read in blocks (a path, a
@@ -89,12 +89,14 @@ def independence_test(
         kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at three scales and a linear one,
             each with each of y; ``"median"``; ``"learn"``; a kernel; or a list of kernels.
         kernel_y: likewise.
-        method: ``"permutation"`` of the rows of y (its level is exact); ``"gamma"``, a gamma distribution
-            with the mean and variance over all permutations (one kernel each; fast); ``"wild"`` bootstrap,
-            for time series [CSG14].
-        permutations: how many, or draws of the wild bootstrap.
-        representation: None as above, with 128 landmarks a kernel in windows; :class:`muhat.Exact` for exact
-            kernels whatever the size; or :class:`muhat.Fourier` or :class:`muhat.Nystrom` features.
+        method: ``"permutation"`` of the rows of y (its level is exact; for many rows signs, see above, and
+            the result's ``method`` is "multipliers"); ``"gamma"``, a gamma distribution with the mean and
+            variance over all permutations (one kernel each; fast); ``"wild"`` bootstrap, for time series
+            [CSG14].
+        permutations: how many, or draws of the bootstrap.
+        representation: None as above, with 128 landmarks a kernel where rows are read in blocks;
+            :class:`muhat.Exact` for exact kernels whatever the size; or :class:`muhat.Fourier` or
+            :class:`muhat.Nystrom` features.
         length: memory of the wild bootstrap in rows; None finds it from autocorrelations.
         missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own, so that
             what is missing may depend, too; ``"drop"`` rows that have one on either side; ``"refuse"``. Rows
@@ -125,12 +127,12 @@ def independence_test(
         gaps = MissingCells(missing)
         (X, Y), (encoder_x, encoder_y) = streams, (Encoder(S.names) for S in streams)
         n, (few_x, few_y) = sample_rows(X, Y, names=("x", "y"))
-        few_x, few_y = check_streamed(n, GROUPS, "x", few_x), check_streamed(n, GROUPS, "y", few_y)
-    refuse_constant(few_x, "x")
-    refuse_constant(few_y, "y")
+        few_x, few_y = check_streamed(n, FEWEST, "x", few_x), check_streamed(n, FEWEST, "y", few_y)
+    refuse_constant(few_x, "x", sum(gaps.dropped))
+    refuse_constant(few_y, "y", sum(gaps.dropped))
     exact = isinstance(representation, Exact)
-    windowed = streams is not None or (n > SAMPLE and method == "permutation" and not exact)
-    if windowed and representation is None:
+    binned = streams is not None or (n > SAMPLE and method == "permutation" and not exact)
+    if binned and representation is None:
         representation = Nystrom(LANDMARKS)
     choices = [kernel_x, kernel_y]
     if method == "gamma":
@@ -152,7 +154,7 @@ def independence_test(
             'method="permutation", which aggregates many.'
         )
     pairs = [(k, l) for k in sides[0] for l in sides[1]]
-    error, best, windows = 0.0, 0, None
+    error, best, sums = 0.0, 0, None
     if method == "gamma":
         value, a, b = cross_moments(sides[0][0], sides[1][0], X, Y)
         mean, variance = permutation_mean_variance(a, b)
@@ -167,10 +169,13 @@ def independence_test(
             W = np.ones((1 + permutations, n))
             W[1:] = centred_multipliers(n, permutations, length, rng, factors=2)
             values = np.stack([hadamard_forms(k, l, X, Y, W) for k, l in pairs])
-        elif windowed:
+        elif binned:
             left, right = (Components.fit(k, Z) for k, Z in zip(sides, chosen, strict=True))
-            windows = window_moments(X, Y, left, right, int(rng.integers(1 << 40, 1 << 60)))
-            values = windows.permuted(row_permutations(GROUPS, permutations, rng))
+            sums = signed_sums(X, Y, left, right, int(rng.integers(1 << 40, 1 << 60)))
+            signs = np.ones((1 + permutations, SIGN_BINS))
+            signs[1:] = rng.choice([-1.0, 1.0], (permutations, SIGN_BINS))
+            values = sums.signed(signs)
+            method = "multipliers"
         else:
             orders = row_permutations(n, permutations, rng)
             values = _permuted(sides[0], sides[1], X, Y, orders, representation, rng)
@@ -181,14 +186,14 @@ def independence_test(
             best = int(scores[:, 0].argmax())
             series = fuse(scores, np.outer(*weights).ravel())
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
-        if windows is not None:
+        if sums is not None:
             at = divmod(best, len(sides[1]))
-            value, (a, b) = float(n**2 * values[best, 0]), windows.moments(*at)
-            error = windows.truncation(*at, few_x, few_y)
+            value, (a, b) = float(n**2 * values[best, 0]), sums.moments(*at)
+            error = sums.truncation(*at, few_x, few_y)
         else:
             value, a, b = cross_moments(*pairs[best], X, Y)
         mean, _ = permutation_mean_variance(a, b)
-        if method == "permutation" and windows is None:
+        if method == "permutation" and sums is None:
             error = value / n**2 - float(values[best, 0])
         if len(pairs) == 1:
             statistic = value / n**2
@@ -204,8 +209,8 @@ def independence_test(
         best=best,
         hsic=value / n**2,
         error=error,
-        x=few_x if windowed else X,
-        y=few_y if windowed else Y,
+        x=few_x if binned else X,
+        y=few_y if binned else Y,
         encoder_x=encoder_x,
         encoder_y=encoder_y,
         seed=int(rng.integers(2**32)),
@@ -342,8 +347,8 @@ class IndependenceResult(TestResult):
     Attributes:
         hsic: ``tr(KHLH)/n²`` with ``kernel``.
         error: by how much truncation made the statistic of ``kernel`` too small; 0 for exact kernels.
-        x, y: the rows as numbers; where rows are permuted in windows, at most 20 000 of them, which stand for
-            all in ``witness()``, ``columns()`` and ``plot()``.
+        x, y: the rows as numbers; of many rows at most 20 000, which stand for all in
+            ``witness()``, ``columns()`` and ``plot()``.
         rows: how many there are, whether kept or not.
         missing: shares of missing cells by column, and what was done with them.
     """

@@ -22,7 +22,7 @@ class TestResult:
         null: the statistic under the null: one value a permutation or bootstrap draw; for the gamma
             approximation its quantiles.
         effect_size: how large the effect is, whatever the sample size (see the test).
-        method: where the p-value comes from: "permutation", "gamma", "wild" or (KCI) "multipliers".
+        method: where the p-value comes from: "permutation", "gamma", "wild" or "multipliers".
         kernels: all kernels that took part.
         best: which of them shows the effect most.
     """

@@ -126,7 +126,12 @@ def column_names(encoder: Encoder, d: int, prefix: str) -> list[str]:
     return [prefix] if d == 1 else [f"{prefix}[{j}]" for j in range(d)]
 
 
-def refuse_constant(Z: np.ndarray, what: str) -> None:
-    """Raise when every row is the same."""
+def refuse_constant(Z: np.ndarray, what: str, dropped: int = 0) -> None:
+    """Raise when every row is the same, perhaps since rows with missing cells were dropped."""
     if len(Z) and (Z[0] == Z).all():
+        if dropped:
+            raise ValueError(
+                f"every row of {what} is the same once {dropped} rows with missing cells are left out: there "
+                'is nothing to test. With missing="compare" missing cells are values, and all rows stay.'
+            )
         raise ValueError(f"every row of {what} is the same: there is nothing to test.")

@@ -28,6 +28,7 @@ WIDTHS = (0.3, 1.0)  # of neighbourhoods in all columns, in median distances
 INDEX_WIDTHS = (0.1, 0.4)  # of neighbourhoods in what is predicted, in units of its spread
 COLUMN_WIDTH = 0.3  # of neighbourhoods in a single column
 DIRECTIONS = 4  # of the statistic that are looked at
+DOUBT = 4.0  # what disagreement counts for, in weights of rows
 
 
 def tame_columns(A: np.ndarray, encoder: Encoder) -> np.ndarray:
@@ -66,6 +67,7 @@ class Side:
         held_out: e and its features by regressions that did not see the row.
         predicted: m(z) by these regressions, (n, k).
         explained: share of the variance of each column that z explains, on held-out rows, (k,).
+        doubt: how far the regressions are apart at each row, in variances of what is left, (n,).
     """
 
     residuals: np.ndarray
@@ -73,6 +75,21 @@ class Side:
     held_out: tuple[np.ndarray, np.ndarray]
     predicted: np.ndarray
     explained: np.ndarray
+    doubt: np.ndarray
+
+
+def sure(sides: tuple[Side, Side]) -> np.ndarray:
+    """Weights of rows, (n,): less where the regressions of either side disagree.
+
+    There they are most likely wrong, beyond the data and beside steps. A function of z may weigh the rows,
+    since under the null the residuals have mean 0 at every z.
+    """
+    return 1 / (1 + DOUBT * (sides[0].doubt + sides[1].doubt))
+
+
+def weighted(F: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Rows of ``F`` (n, p), centred and multiplied by their weights (n,)."""
+    return weights[:, None] * (F - weights @ F / weights.sum())
 
 
 def residuals_of(
@@ -92,7 +109,7 @@ def residuals_of(
     features = _features(held, rng)
     F, G = features(e), features(held)
     F, G = _again(F, G, inputs, few)
-    return Side(e - e.mean(axis=0), F, (held, G), m.held_out, explained)
+    return Side(e - e.mean(axis=0), F, (held, G), m.held_out, explained, m.doubt.mean(axis=1))
 
 
 def standardised_as(e: np.ndarray, like: np.ndarray) -> np.ndarray:
@@ -183,7 +200,9 @@ def shared_errors(
     signs[1:] = rng.choice([-1.0, 1.0], (SIGNS, n))
     kernels = neighbourhoods(inputs, sides)
     scores = []
+    weights = sure(sides)
     for U, V in zip(sides[0].held_out, sides[1].held_out, strict=True):
+        U, V = weighted(U, weights), weighted(V, weights)
         left, s, right = np.linalg.svd(U.T @ V, full_matrices=False)
         total = float(np.linalg.norm(s)) or 1.0
         kept = range(min(DIRECTIONS, len(s)))
@@ -199,4 +218,13 @@ def shared_errors(
     return float((1 + np.count_nonzero(largest[1:] >= largest[0])) / (1 + SIGNS)), each[:, 0]
 
 
-__all__ = ["DISTRUST", "Side", "neighbourhoods", "residuals_of", "shared_errors", "tame_columns"]
+__all__ = [
+    "DISTRUST",
+    "Side",
+    "neighbourhoods",
+    "residuals_of",
+    "shared_errors",
+    "sure",
+    "tame_columns",
+    "weighted",
+]

@@ -1,4 +1,4 @@
-"""Permutation tests in one pass over rows, which need not fit in memory: bins for MMD, windows for HSIC."""
+"""Tests in one pass over rows, which need not fit in memory: bins that are permuted, or that get signs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ FEATURE_ELEMENTS = 1 << 18
 # About the first number of bins up to SAMPLE rows, else the second; more, up to the third, where the smaller
 # sample would have fewer than FEWEST_BINS.
 BINS, FEWEST_BINS = (4000, 1024, 16_384), 64
-# Rows a window, and groups that permutations move.
-GROUPS = 16
+# Bins that get a sign each, and draws of signs at a time.
+SIGN_BINS, DRAWN = 256, 64
 # Principal features that the kernels of a side share, at most, and the share of variance they may leave out.
 RANK, TOLERANCE = 96, 1e-4
 # A kernel whose features vary by less than this share of their mean square does not vary: what is left is
@@ -137,7 +137,7 @@ def sample_embedding(
     return MomentEmbedding(kernel, points, theta, (np.array(1.0), first / n, second / n), centre, encoder)
 
 
-# Dependence: sums over windows.
+# Dependence: sums over bins.
 
 
 @dataclass(frozen=True)
@@ -201,44 +201,40 @@ def _traces(Phi: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class WindowMoments:
-    """Sums over pairs of rows in windows of G consecutive ones, each in the group that chance gave it.
+class SignedSums:
+    """Sums of products of what the rows say, over bins to which chance assigns the rows.
 
-    A permutation π of the G groups takes y of group π(g) to x of group g, in every window. These are
-    permutations of the rows, and a subgroup of all, so that a test by some drawn from them has its exact
-    level. The statistics of all of them are in the G² blocks ``Σ_w u_{w,g} v_{w,h}ᵀ``.
+    If x and y are independent, the centred sums of the bins have mean 0, and random signs of the bins draw
+    from the distribution of the statistic. Where the rows stand does not matter: permutations of rows that
+    are near each other would leave a table that is sorted as it is.
 
     Attributes:
         left, right: u of x and v of y, (r,) and (s,).
-        blocks: (G, G, r, s).
-        rest: ``Σ u vᵀ`` of the rows after the last whole window, which stay as they are, (r, s).
-        means: of u and of v over all rows, (r,) and (s,).
+        products: ``Σ (u − ū)(v − v̄)ᵀ`` of every bin, (bins, r, s).
         covariances: sums of squares of the centred u and v, (r, r) and (s, s).
         n: rows.
     """
 
     left: Components
     right: Components
-    blocks: np.ndarray
-    rest: np.ndarray
-    means: tuple[np.ndarray, np.ndarray]
+    products: np.ndarray
     covariances: tuple[np.ndarray, np.ndarray]
     n: int
 
-    def permuted(self, orders: np.ndarray) -> np.ndarray:
-        """``‖Σᵢ φ(xᵢ) ψ(y_π(i))ᵀ‖²``, centred, for every pair of kernels and order of groups, (pairs, B).
+    def signed(self, signs: np.ndarray) -> np.ndarray:
+        """``‖Σᵢ ε φ(xᵢ) ψ(yᵢ)ᵀ‖²``, centred, for every pair of kernels and row ε of ``signs``, (pairs, B).
 
-        ``orders`` are permutations of the groups, (B, G).
+        ``signs`` has a sign for each bin, (B, bins).
         """
-        # Every permutation has all rows of u and of v, so that centring takes off the same from each.
-        fixed = self.rest - self.n * np.outer(*self.means)
         M, N = self.left.metrics, self.right.metrics
-        out = np.empty((len(M), len(N), len(orders)))
-        groups = np.arange(len(self.blocks))
-        for b, order in enumerate(orders):
-            C = self.blocks[groups, order].sum(axis=0) + fixed
-            out[:, :, b] = (M @ C).reshape(len(M), -1) @ (C @ N).reshape(len(N), -1).T  # tr(M C N Cᵀ)
-        return out.reshape(-1, len(orders))
+        out = np.empty((len(M), len(N), len(signs)))
+        flat = self.products.reshape(len(self.products), -1)
+        for start in range(0, len(signs), DRAWN):
+            drawn = signs[start : start + DRAWN] @ flat
+            for b, C in enumerate(drawn.reshape(-1, *self.products.shape[1:]), start):
+                # tr(M C N Cᵀ)
+                out[:, :, b] = (M @ C).reshape(len(M), -1) @ (C @ N).reshape(len(N), -1).T
+        return out.reshape(-1, len(signs))
 
     def moments(self, i: int, j: int) -> tuple[Moments, Moments]:
         """Sums over the centred Gram matrices of kernel i of x and kernel j of y."""
@@ -260,90 +256,55 @@ def _cross(U: Any, V: Any) -> np.ndarray:
     return (U - U.mean(axis=0)).T @ (V - V.mean(axis=0))
 
 
-def window_moments(
-    x: Any, y: Any, left: Components, right: Components, seed: int, groups: int = GROUPS
-) -> WindowMoments:
-    """The sums of :class:`WindowMoments`: one pass.
-
-    A window may lie across two pieces of the rows. What is known of a piece therefore has its first and last
-    rows beside its sums, and two pieces are joined by completing the window between them: where the rows are
-    cut does not matter.
+def signed_sums(
+    x: Any, y: Any, left: Components, right: Components, seed: int, bins: int = SIGN_BINS
+) -> SignedSums:
+    """The sums of :class:`SignedSums`: one pass.
 
     Args:
         x, y: rows that belong together.
         left, right: components of each.
-        seed: which groups rows are in.
-        groups: G.
+        seed: which bins rows are in, whatever blocks they are read in.
+        bins: how many.
     """
-    passing = _Windows(left, right, seed, groups)
-    state = reduce_rows(
-        passing, passing.join, x, y, names=("x", "y"), width=max(ROW_WIDTH, left.size + right.size)
+
+    def work(start: int, A: np.ndarray, B: np.ndarray) -> State:
+        U, V = left(A), right(B)
+        label = (row_keys(seed + start, seed + start + len(U)) * bins).astype(np.int64)
+        order = np.argsort(label, kind="stable")
+        cuts = np.searchsorted(label[order], np.arange(bins + 1))
+        products = np.zeros((bins, left.size, right.size))
+        for b in np.flatnonzero(np.diff(cuts)):
+            rows = order[cuts[b] : cuts[b + 1]]
+            products[b] = U[rows].T @ V[rows]
+        each = np.zeros((bins, left.size)), np.zeros((bins, right.size))
+        np.add.at(each[0], label, U)
+        np.add.at(each[1], label, V)
+        return products, *each, np.bincount(label, minlength=bins), U.T @ U, V.T @ V
+
+    products, u, v, counts, gram_u, gram_v = reduce_rows(
+        work, _added, x, y, names=("x", "y"), width=max(ROW_WIDTH, left.size + right.size)
     )
-    blocks, gram_u, gram_v, u, v, at, *_, U, V = state
-    n = int(at[1])
-    G, r, s = groups, left.size, right.size
-    means = u / n, v / n
-    squares = gram_u - np.outer(u, u) / n, gram_v - np.outer(v, v) / n
-    blocks = np.ascontiguousarray(blocks.reshape(G, r, G, s).transpose(0, 2, 1, 3))
-    return WindowMoments(left, right, blocks, U.T @ V, means, squares, n)
+    n = int(counts.sum())
+    mean_u, mean_v = u.sum(axis=0) / n, v.sum(axis=0) / n
+    products -= u[:, :, None] * mean_v + mean_u[:, None] * v[:, None]
+    products += counts[:, None, None] * np.outer(mean_u, mean_v)
+    squares = gram_u - n * np.outer(mean_u, mean_u), gram_v - n * np.outer(mean_v, mean_v)
+    return SignedSums(left, right, products, squares, n)
 
 
-class _Windows:
-    """The sums of a piece of the rows and how two are joined.
-
-    A piece is (products of whole windows, Gram of u, of v, sum of u, of v, its first row and its end, head of
-    u, of v, tail of u, of v). The head goes up to the first window that begins in the piece, or to its end.
-    """
-
-    def __init__(self, left: Components, right: Components, seed: int, groups: int) -> None:
-        self.left, self.right, self.seed, self.groups = left, right, seed, groups
-
-    def __call__(self, start: int, A: np.ndarray, B: np.ndarray) -> State:
-        U, V, G = self.left(A), self.right(B), self.groups
-        stop = start + len(U)
-        head = min(-start % G, len(U))
-        last = head + (len(U) - head) // G * G
-        products = self._products(start + head, U[head:last], V[head:last])
-        sums = U.T @ U, V.T @ V, U.sum(axis=0), V.sum(axis=0)
-        ends = U[:head].copy(), V[:head].copy(), U[last:].copy(), V[last:].copy()
-        return (products, *sums, np.array([start, stop]), *ends)
-
-    def join(self, a: State, b: State) -> State:
-        G = self.groups
-        (start, middle), (_, stop) = a[5], b[5]
-        products = a[0] + b[0]
-        sums = tuple(p + q for p, q in zip(a[1:5], b[1:5], strict=True))
-        bounds = np.array([start, stop])
-        # A piece that reaches no beginning of a window is all head.
-        reaches_a, reaches_b = (-int(p[5][0]) % G <= p[5][1] - p[5][0] for p in (a, b))
-        between = [np.concatenate(pair) for pair in zip(a[8:] if reaches_a else a[6:8], b[6:8], strict=True)]
-        if not reaches_a:
-            return (products, *sums, bounds, *between, *b[8:])
-        if not reaches_b:
-            return (products, *sums, bounds, *a[6:8], *between)
-        if len(between[0]):
-            products += self._products(int(middle) // G * G, *between)
-        return (products, *sums, bounds, *a[6:8], *b[8:])
-
-    def _products(self, start: int, U: np.ndarray, V: np.ndarray) -> np.ndarray:
-        """``Σ_w u_{w,g} v_{w,h}ᵀ`` over whole windows for every g and h, (G r, G s)."""
-        G = self.groups
-        keys = row_keys(self.seed + start, self.seed + start + len(U)).reshape(-1, G)
-        order = np.argsort(keys, axis=1)
-        rows = (order + G * np.arange(len(order))[:, None]).ravel()
-        left, right = (A[rows].reshape(len(order), G * A.shape[1]) for A in (U, V))
-        return left.T @ right
+def _added(a: State, b: State) -> State:
+    return tuple(p + q for p, q in zip(a, b, strict=True))
 
 
 __all__ = [
-    "GROUPS",
     "BinSums",
     "Components",
     "SampleSums",
-    "WindowMoments",
+    "SignedSums",
     "bin_size",
     "row_features",
     "sample_embedding",
     "sample_sums",
-    "window_moments",
+    "signed_sums",
 ]

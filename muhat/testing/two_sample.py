@@ -17,7 +17,7 @@ from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel, NoClosedForm
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels, is_moment
-from muhat.testing.columns import BlockCounts, all_cells, columns_alone, count_columns
+from muhat.testing.columns import BlockCounts, all_cells, columns_alone, count_columns, lumped
 from muhat.testing.forms import SINGLE_ROWS, Bins, Forms, binned_mmd, feature_forms, quadratic_forms
 from muhat.testing.matched import matched_columns, matched_words
 from muhat.testing.missing import CHOICES, MissingCells, two_tables
@@ -39,6 +39,7 @@ from muhat.testing.samples import (
     streamed_encoder,
 )
 from muhat.testing.separation import separation
+from muhat.testing.spelling import doubtful_columns
 from muhat.testing.streamed import bin_size, sample_embedding, sample_sums
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def two_sample_test(
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (how often a regularised
         witness, made without the rows in question, ranks a row of x above one of y: about 0.5 if they are
         alike, 1 if they can be told apart), ``effect_interval``, ``witness(points)``, ``columns()``,
-        ``missing``, ``matched``, ``plot()`` and ``summary``.
+        ``missing``, ``matched``, ``doubts``, ``plot()`` and ``summary``.
     """
     check_choice(method, "method", METHODS)
     permutations = check_count(permutations, "permutations", 19)
@@ -120,7 +121,7 @@ def two_sample_test(
         (n, (few_x,)), (m, (few_y,)) = sample_rows(A, names=("x",)), sample_rows(B, names=("y",))
         few_x, few_y = check_streamed(n, 2, "x", few_x), check_streamed(m, 2, "y", few_y)
     some = pooled(few_x, few_y, n, m, rng)
-    refuse_constant(some, "both samples")
+    refuse_constant(some, "both samples", sum(gaps.dropped))
     if kernel is None and method == "gamma":
         kernel = "median"
     kernels, weights = choose_kernels(kernel, some, encoder, rng, "two-sample")
@@ -172,6 +173,7 @@ def two_sample_test(
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
     matched = matched_columns(few_x, few_y, encoder)
     effect, interval = separation(few_x, few_y, encoder, rng, matched)
+    names = column_names(encoder, few_x.shape[1], "x")
     embeddings, counts = None, None
     if sums and n + m > len(few_x) + len(few_y):  # the rows are not all kept
         embeddings = tuple(
@@ -198,7 +200,8 @@ def two_sample_test(
         effect_rows=(len(few_x), len(few_y)),
         missing=gaps,
         counts=counts,
-        matched=tuple(column_names(encoder, few_x.shape[1], "x")[j] for j in matched),
+        matched=tuple(names[j] for j in matched),
+        doubts=doubtful_columns(few_x, few_y, encoder, names),
     )
 
 
@@ -309,6 +312,7 @@ class TwoSampleResult(TestResult):
         matched: columns of categories that the samples share more evenly than independent samples do (less
             than once in 10 000), as where rows are matched or the table is a panel. ``effect_size`` leaves
             them out: the partner of a row would tell which sample it is from.
+        doubts: sentences on columns whose categories the samples may spell differently.
     """
 
     mmd2: float = 0.0
@@ -323,6 +327,7 @@ class TwoSampleResult(TestResult):
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
     counts: list[BlockCounts] | None = field(default=None, repr=False)
     matched: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def embeddings(self) -> tuple[Embedding, Embedding]:
@@ -351,7 +356,12 @@ class TwoSampleResult(TestResult):
         permutations = min(len(self.null), 999) if permutations is None else permutations
         counts = self.counts or count_columns(self.x, self.y, self.encoder, rng)
         names = column_names(self.encoder, self.x.shape[1], "x")
-        return columns_alone(counts, [names[c.cells.column] for c in counts], permutations, rng, self.matched)
+        known = {
+            j: separation(self.x[:, [j]], self.y[:, [j]], Encoder(None, {0: self.encoder.categories[j]}), rng)
+            for j in lumped(self.encoder)
+        }
+        labels = [names[c.cells.column] for c in counts]
+        return columns_alone(counts, labels, permutations, rng, self.matched, known)
 
     @property
     def effect_sentence(self) -> str:
@@ -368,7 +378,7 @@ class TwoSampleResult(TestResult):
         n, m = self.rows
         found = "The samples differ" if self.pvalue <= 0.05 else "No difference was found"
         start = f"{found} ({n} and {m} rows; {self._how()})."
-        parts = [start, self.effect_sentence, self.matched_sentence, self.missing.sentence]
+        parts = [start, self.effect_sentence, *self.doubts, self.matched_sentence, self.missing.sentence]
         return " ".join(part for part in parts if part)
 
     def plot(self) -> Figure:

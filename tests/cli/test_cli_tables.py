@@ -168,6 +168,24 @@ def test_a_column_of_numbers_in_one_file_and_text_in_the_other(tmp_path):
     assert [frame["a"].to_list() for frame in frames] == [["1", "2"], ["x", "x"]]
 
 
+def test_booleans_in_one_file_and_0_and_1_in_the_other(tmp_path):
+    tables = [
+        read_table(write(tmp_path / f"{i}.csv", f"a\n{v}\n")) for i, v in enumerate(("1\n0", "True\nFalse"))
+    ]
+    for order in (tables, tables[::-1]):
+        with pytest.raises(
+            BadUsage, match=r"0 and 1 in '0.csv', but true and false in '1.csv'.*write them alike"
+        ):
+            prepare(order, ["a"], [], False)
+
+
+@pytest.mark.parametrize("word", ["None", "<NA>", "n/a", "#N/A", "NA", "NULL"])
+def test_words_for_missing_cells(tmp_path, word):
+    """As pandas reads them."""
+    frame, _ = read(tmp_path / "t.csv", f"a,b\nu,1\n{word},{word}\nu,3\n", drop_missing=True)
+    assert frame.rows() == [("u", 1.0), ("u", 3.0)]
+
+
 @pytest.mark.parametrize("words", ["True,False", "TRUE,FALSE", "true,false"])
 def test_booleans_are_the_same_categories_whoever_wrote_them(tmp_path, words):
     yes, no = words.split(",")
@@ -196,6 +214,9 @@ def test_doubts_about_spelling():
     assert said(["Yes"], ["no", "Yes"]) == []
     assert said([1.0], [2.0]) == []
     assert said(["u", "Yes", "yes"], ["u"]) == []  # in one file alone they are its own affair
+    assert said(["u", "-"], ["u", "v"]) == []
+    (line,) = said(["u", "-"], ["u", None])
+    assert "'-' in '1.csv' may mean a missing cell, which '2.csv' has" in line
     (line,) = said(["New  York", "u"], ["new york", "u"])
     assert "'New  York' and 'new york' may mean the same" in line
     assert "in common" not in line

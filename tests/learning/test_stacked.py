@@ -45,8 +45,30 @@ class TestLearners:
         f = np.floor(2 * given.Z[:, 0]) + 2 * (given.Z[:, 2] > 0)
         assert held_out_error(s.trees, given, f) < 0.7 * held_out_error(s.gaussian, given, f)
 
+    def test_pursuit_follows_an_index_that_ridge_regression_cannot_see(self):
+        given = inputs(10, 300)
+        u = given.Z @ np.r_[1.0, -1.0, np.zeros(8)] / np.sqrt(2)
+        assert held_out_error(s.pursuit, given, np.sin(2 * u)) < 0.2
+        assert held_out_error(s.pursuit, given, np.sin(2 * u)) < 0.5 * held_out_error(
+            s.metric, given, np.sin(2 * u)
+        )
+
+    def test_fine_follows_a_rough_function_of_one_column(self):
+        given = inputs(1, 400)
+        f = np.sin(12 * given.Z[:, 0])
+        assert held_out_error(s.fine, given, f) < 0.1 < held_out_error(s.gaussian, given, f)
+
+    def test_one_tree_finds_its_leaves(self):
+        given = inputs(3, 400)
+        f = 2.0 * (given.Z[:, 0] > 0) + (given.Z[:, 1] > 0.5)
+        noise = 0.1 * np.random.default_rng(1).standard_normal(400)
+        assert held_out_error(s.tree, given, f + noise) < 0.05
+        everything = np.arange(400)
+        told = s.tree(given, everything, noise[:, None], everything)
+        assert len(np.unique(told)) == 1  # noise has no steps
+
     def test_of_one_column_there_are_fewer(self):
-        assert s.learners_for(inputs(1), True) == (s.linear, s.gaussian, s.trees)
+        assert s.learners_for(inputs(1), True) == (s.linear, s.gaussian, s.fine, s.trees, s.tree)
         assert s.learners_for(inputs(2), True) == s.EVERY
         assert s.learners_for(inputs(2), False) == s.SHARED
 

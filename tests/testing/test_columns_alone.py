@@ -37,6 +37,15 @@ class TestCells:
         assert np.bincount(Cells.of(z, 0, encoder)(z))[-1] == 44
 
 
+def test_categories_that_share_a_cell_are_told_apart_all_the_same():
+    """With more categories than cells the effect is that of the column, not of the cells."""
+    rng = np.random.default_rng(0)
+    x, y = (pd.DataFrame({"c": [f"{side}{k}" for k in rng.integers(0, 400, 1500)]}) for side in "ab")
+    found = mh.two_sample_test(x, y, **FEW)
+    assert found.columns()[0].effect_size > 0.95
+    assert found.effect_size > 0.95
+
+
 def test_all_rows_are_used_and_said_to_be():
     """A small shift that 2 000 rows do not show."""
     rng = np.random.default_rng(0)

@@ -192,6 +192,13 @@ class TestBadInput:
             (TABLE, {"prewhiten": np.ones((39, 1))}, ValueError, r"prewhiten has 39 rows but table has 40"),
             (TABLE, {"prewhiten": ["a", "b", "c"]}, ValueError, r"at least 2 columns"),
             (TABLE.assign(k=1.0), {}, ValueError, r"columns \['k'\] are constant.*drop them"),
+            (TABLE.assign(k=3 - 2 * TABLE.b), {}, ValueError, r"'b' and 'k' say the same.*Leave one out"),
+            (
+                TABLE.assign(k=["u", "v"] * 20, m=["q", "p"] * 20),
+                {},
+                ValueError,
+                r"'k' and 'm' say the same.*Leave one out",
+            ),
             (
                 TABLE.assign(k="text", e=["u", "v"] * 20),
                 {"test": "fisher-z"},
@@ -220,7 +227,7 @@ class TestBadInput:
             (TABLE, {"required": [("z", "a")]}, ValueError, r"required.*z"),
             (TABLE, {"tiers": [["a"], ["z"]]}, ValueError, r"tiers.*z"),
         ],
-        ids=range(21),
+        ids=range(23),
     )
     def test_refused(self, table, arguments, error, message):
         with pytest.raises(error, match="(?s)" + message):

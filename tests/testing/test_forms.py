@@ -50,6 +50,14 @@ BANKS = {
 }
 
 
+def test_units_of_columns_may_be_far_apart():
+    """Lengthscales are taken relative to the largest: none may be rounded to 0."""
+    Z = np.random.default_rng(0).normal(size=(20, 3))
+    units = np.array([1e-9, 1.0, 1e9])
+    near, far = (next(kernel_blocks([mh.Gaussian(ARD * u)], Z * u, Z * u)(slice(None))) for u in (1.0, units))
+    assert_allclose(far, near, rtol=1e-10)
+
+
 def rows(n, seed=0):
     """Points with duplicates, ties and a column of few values."""
     Z = np.random.default_rng([n, seed]).normal(size=(n, 3))

@@ -24,6 +24,16 @@ def table(n, seed, share, kind=pd.DataFrame):
     return pd.DataFrame(columns)
 
 
+def test_dropping_may_leave_nothing_to_test():
+    x = np.where(np.arange(60) % 3 == 0, 1.0, np.nan)
+    y = np.random.default_rng(0).normal(size=60)
+    with pytest.raises(
+        ValueError, match=r"x is the same once 40 rows with missing cells are left out.*compare"
+    ):
+        mh.independence_test(x, y, missing="drop", **FEW)
+    mh.independence_test(x, y, **FEW)
+
+
 class TestTwoSamples:
     @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, np.ndarray])
     def test_more_missing_cells_are_a_difference(self, kind):

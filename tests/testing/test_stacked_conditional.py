@@ -126,7 +126,7 @@ class TestPieces:
         wrong, noise = np.sin(inputs.Z[:, [0]]), rng.standard_normal((2, N, 1))
         x = 0.7 * wrong + noise[0]
         y = (0.7 * wrong + noise[1]) if shared else (0.8 * noise[0] + noise[1])
-        sides = tuple(Side(e, e, (e, e), np.zeros((N, 1)), np.zeros(1)) for e in (x, y))
+        sides = tuple(Side(e, e, (e, e), np.zeros((N, 1)), np.zeros(1), np.zeros(N)) for e in (x, y))
         pvalue, _ = shared_errors(inputs, sides, rng)
         assert (pvalue <= 0.05) is shared
 

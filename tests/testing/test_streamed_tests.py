@@ -1,7 +1,6 @@
 """Tests on rows that are read in blocks: brute force, where the rows are cut, level and power."""
 
-from functools import partial, reduce
-from itertools import pairwise
+from functools import partial
 from typing import ClassVar
 
 import dask.array as da
@@ -14,9 +13,9 @@ import muhat as mh
 from muhat.engine import sample_indices, sample_rows
 from muhat.testing import independence, samples, streamed, two_sample
 from muhat.testing.forms import Bins, binned_mmd
-from muhat.testing.nulls import label_permutations, row_permutations
+from muhat.testing.nulls import label_permutations
 from muhat.testing.samples import apart, pooled
-from muhat.testing.streamed import Components, bin_size, row_features, sample_sums, window_moments
+from muhat.testing.streamed import Components, bin_size, row_features, sample_sums, signed_sums
 
 FEW = {"permutations": 99, "random_state": 3}
 SMALL = 400
@@ -209,9 +208,7 @@ def components(Z, *kernels, rank=96):
     return Components.fit([mh.Nystrom(12, "uniform").fit(k, Z, 0) for k in kernels], Z, rank)
 
 
-class TestWindows:
-    GROUPS = 4
-
+class TestSigns:
     def test_components_are_the_centred_kernels(self):
         x, _ = pairs(60)
         part = components(x, mh.Gaussian(1.0), mh.Linear())
@@ -232,79 +229,56 @@ class TestWindows:
         assert found.effect_size == 0
 
     @pytest.mark.parametrize("n", [16, 83, 120])
-    def test_statistics_by_moving_the_rows(self, n):
+    def test_statistics_by_signs_of_the_rows(self, n):
         x, y = pairs(n)
         left, right = components(x, mh.Gaussian(1.0), mh.Linear()), components(y, mh.Gaussian(0.7))
-        G, seed = self.GROUPS, 1 << 50
-        sums = window_moments(x, y, left, right, seed, G)
-        orders = row_permutations(G, 9, np.random.default_rng(0))
-        found = sums.permuted(orders)
+        seed, bins = 1 << 50, 7
+        sums = signed_sums(x, y, left, right, seed, bins)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (9, bins))
+        signs[0] = 1
+        found = sums.signed(signs)
         U, V = left(x) - left(x).mean(axis=0), right(y) - right(y).mean(axis=0)
-        keys = streamed.row_keys(seed, seed + n)
-        moved = set()
-        for b, order in enumerate(orders):
-            rows = np.arange(n)
-            for w in range(0, n - G + 1, G):
-                by_group = w + np.argsort(keys[w : w + G])
-                rows[by_group] = by_group[order]
-            assert_array_equal(np.sort(rows), np.arange(n))
-            moved.add(tuple(rows))
-            C = U.T @ V[rows]
+        label = (streamed.row_keys(seed, seed + n) * bins).astype(int)
+        for b, drawn in enumerate(signs):
+            C = U.T @ (drawn[label, None] * V)
             for k, M in enumerate(left.metrics):
                 assert_allclose(found[k, b], np.trace(M @ C @ right.metrics[0] @ C.T), rtol=1e-9)
-        assert len(moved) > 5
 
-    def test_groups_differ_from_window_to_window(self):
-        keys = streamed.row_keys(1 << 50, (1 << 50) + 400).reshape(-1, 4)
-        counts = np.bincount(np.argsort(keys, axis=1)[:, 0], minlength=4)
-        assert counts.min() > 10
+    def test_draws_in_parts_are_the_draws(self, monkeypatch):
+        x, y = pairs(60)
+        sums = signed_sums(x, y, components(x, mh.Linear()), components(y, mh.Linear()), 1 << 50, 5)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (10, 5))
+        whole = sums.signed(signs)
+        monkeypatch.setattr(streamed, "DRAWN", 3)
+        assert_allclose(sums.signed(signs), whole, rtol=1e-12)
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_where_the_rows_are_cut_does_not_matter(self, kind, tmp_path):
         x, y = pairs(1003)
         left, right = components(x, mh.Gaussian(1.0)), components(y, mh.Gaussian(0.7))
-        whole = window_moments(x, y, left, right, 1 << 50)
+        whole = signed_sums(x, y, left, right, 1 << 50)
         if kind == "generator":
             X, Y = mh.open_rows(blocks(x, 1, 3, 16, 7, 40, 2)), y
         else:
             X, Y = sources(x, tmp_path, "x")[kind], sources(y, tmp_path, "y")[kind]
-        found = window_moments(mh.open_rows(X), mh.open_rows(Y) if Y is not y else Y, left, right, 1 << 50)
+        found = signed_sums(mh.open_rows(X), mh.open_rows(Y) if Y is not y else Y, left, right, 1 << 50)
         assert found.n == whole.n == 1003
-        for name in ("blocks", "rest", "means", "covariances"):
-            for a, b in zip(getattr(found, name), getattr(whole, name), strict=True):
-                assert_allclose(a, b, rtol=1e-9, atol=1e-9)
-
-    @pytest.mark.parametrize("seed", range(20))
-    def test_pieces_join_in_any_order_of_brackets(self, seed):
-        x, y = pairs(90)
-        left, right = components(x, mh.Linear()), components(y, mh.Linear())
-        work = streamed._Windows(left, right, 1 << 50, 16)
-        rng = np.random.default_rng(seed)
-        cuts = [0, *np.sort(rng.choice(np.arange(1, 90), rng.integers(1, 30), replace=False)).tolist(), 90]
-        parts = [work(a, x[a:b], y[a:b]) for a, b in pairwise(cuts)]
-        expected = work(0, x, y)
-
-        def tree(parts):
-            if len(parts) == 1:
-                return parts[0]
-            k = int(rng.integers(1, len(parts)))
-            return work.join(tree(parts[:k]), tree(parts[k:]))
-
-        for found in (reduce(work.join, parts), tree(parts)):
-            for a, b in zip(found, expected, strict=True):
-                assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+        for a, b in zip(
+            (found.products, *found.covariances), (whole.products, *whole.covariances), strict=True
+        ):
+            assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
     def test_moments_are_those_of_the_centred_grams(self):
         x, y = pairs(90)
         left, right = components(x, mh.Gaussian(1.0)), components(y, mh.Gaussian(0.7))
-        sums = window_moments(x, y, left, right, 1 << 50)
+        sums = signed_sums(x, y, left, right, 1 << 50)
         a, b = sums.moments(0, 0)
         for found, part, Z in ((a, left, x), (b, right, y)):
             U = part(Z) - part(Z).mean(axis=0)
             A = U @ part.metrics[0] @ U.T
             assert_allclose([found.trace, found.square], [np.trace(A), (A**2).sum()], rtol=1e-9)
         loss = sums.truncation(0, 0, x, y)
-        assert abs(loss) < 1e-3 * sums.permuted(np.arange(16)[None])[0, 0] / 90**2
+        assert abs(loss) < 1e-3 * sums.signed(np.ones((1, streamed.SIGN_BINS)))[0, 0] / 90**2
 
 
 @pytest.mark.usefixtures("small_sample")
@@ -324,6 +298,13 @@ class TestDependence:
             assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-8, atol=1e-10)
         assert_allclose(found.witness(x[:5], y[:5]), expected.witness(x[:5], y[:5]), rtol=1e-8, atol=1e-12)
         assert found.columns(49) == expected.columns(49)
+
+    def test_sorted_rows_hide_nothing(self):
+        """A table sorted by x, where rows near each other are alike."""
+        x, y = pairs()
+        order = np.argsort(x[:, 0])
+        for a, b in ((x[order], y[order]), (mh.open_rows(x[order]), y[order])):
+            assert mh.independence_test(a, b, **FEW).pvalue == 1 / (1 + FEW["permutations"])
 
     def test_none_takes_landmarks(self):
         x, y = pairs()
@@ -494,6 +475,6 @@ class TestStatistics:
             options = {"permutations": 99, "random_state": seed}
             found.append([mh.independence_test(X, y, **options).pvalue <= 0.05 for X in (x, mh.open_rows(x))])
         memory, stream = np.mean(found, axis=0)
-        print(f"power {memory:.2f} in memory, {stream:.2f} in windows", flush=True)
+        print(f"power {memory:.2f} in memory, {stream:.2f} in blocks", flush=True)
         assert 0.3 < memory < 0.95
         assert abs(memory - stream) <= 0.1
