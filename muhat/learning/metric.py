@@ -15,28 +15,39 @@ ROUNDS = 2  # fits whose gradients make the metric
 LEAST = 1e-3  # share of the largest relevance that every direction keeps
 
 
-def gradient_metric(X: np.ndarray, y: np.ndarray, landmarks: np.ndarray, rounds: int = ROUNDS) -> np.ndarray:
+def gradient_metric(
+    X: np.ndarray,
+    y: np.ndarray,
+    landmarks: np.ndarray,
+    rounds: int = ROUNDS,
+    root: np.ndarray | None = None,
+) -> np.ndarray:
     """A root R of the metric, (d, d): regress on ``X @ R``.
 
     Args:
         X: inputs in comparable units, (n, d).
         y: outputs, (n,).
-        landmarks: rows of X that the fits use, (p,).
+        landmarks: of the kernel, (p, d).
         rounds: fits whose gradients make the metric.
+        root: the metric to start from; None for one that treats all directions alike.
     """
-    root = np.eye(X.shape[1])
+    root = np.eye(X.shape[1]) if root is None else root
     for _ in range(rounds):
         A = X @ root
-        features = GaussianFeatures(A[landmarks], median_distance(A))
+        features = GaussianFeatures(landmarks @ root, median_distance(A))
         fit = FeatureRidge(features(A)).fit(y[:, None])
-        slopes = features.gradient(A, fit.coefficients[:, 0]) @ root.T
-        values, vectors = np.linalg.eigh(slopes.T @ slopes / len(X))
-        if not values[-1] > 0:
-            return root
-        # The square root of the metric, as in the paper, with a floor: no direction vanishes.
-        share = np.sqrt(np.maximum(values, 0.0) / values[-1])
-        root = vectors * np.sqrt(share + LEAST)
+        root = metric_root(features.gradient(A, fit.coefficients[:, 0]) @ root.T)
     return root
 
 
-__all__ = ["gradient_metric"]
+def metric_root(slopes: np.ndarray) -> np.ndarray:
+    """A root of the metric that gradients ``slopes`` (n, d) make; the identity where they vanish."""
+    values, vectors = np.linalg.eigh(slopes.T @ slopes / len(slopes))
+    if not values[-1] > 0:
+        return np.eye(len(values))
+    # The square root of the metric, as in the paper, with a floor: no direction vanishes.
+    share = np.sqrt(np.maximum(values, 0.0) / values[-1])
+    return vectors * np.sqrt(share + LEAST)
+
+
+__all__ = ["gradient_metric", "metric_root"]

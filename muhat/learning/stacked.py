@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from muhat.learning.feature_ridge import FeatureRidge, GaussianFeatures, median_distance
-from muhat.learning.metric import gradient_metric
+from muhat.learning.metric import gradient_metric, metric_root
 from muhat.learning.pursuit import line_along, pursue
 
 FOLDS = 5
 LANDMARKS = 150  # of kernels of all columns
 COLUMN_FEATURES = 200  # of all columns together in sums over columns
-FINE_FEATURES = 150
-FINE_WIDTH = 7.0  # of narrow kernels, over their number, in units of a column's spread
+FINE, FINE_FEATURES = 35, 150  # narrow features of a column, and of all columns, at most
+SPAN = 7.0  # lengthscale of narrow kernels times their number, in units of a column's spread
 COLUMN_LENGTHSCALE = 0.7  # of a single column, in units of its spread
 # What regularisers are divided by. Two regressions that err in the same places make residuals look dependent;
 # the noise that smaller regularisers let in is each side's own.
 UNDERSMOOTH = 8.0
 TREES: dict[str, Any] = {
     "early_stopping": False,
-    "max_iter": 100,
     "max_leaf_nodes": 4,
     "min_samples_leaf": 2,
     "learning_rate": 0.15,
 }
+SOME, MANY = 100, 200  # boosted trees that predict best, and that follow every step
+# Where trees have this share of the weights, and z explains this share of the output, there are steps. Both
+# were set on designs with n = 200: with steps the trees' share is .4 to .7, without at most .2.
+SHARP, EXPLAINED = 0.35, 0.3
 LEAF = 3  # rows of a leaf of the pruned tree
+METRIC_ROUNDS = 1  # regressions in a learned metric that improve it, after the first
+
+
+@dataclass(frozen=True)
+class Split:
+    """Rows to learn from and rows to predict.
+
+    Attributes:
+        number: of the fold that is held out; -1 where nothing is.
+        train: rows to learn from.
+        asked: rows to predict.
+    """
+
+    number: int
+    train: np.ndarray
+    asked: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -47,6 +66,7 @@ class Inputs:
     fold: np.ndarray
     some: np.ndarray
     seed: int
+    _ridges: dict[tuple[str, int], FeatureRidge] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, Z: np.ndarray, rng: np.random.Generator) -> Inputs:
@@ -55,16 +75,49 @@ class Inputs:
         return cls(Z, rng.permutation(n) % min(FOLDS, n), some, int(rng.integers(1 << 30)))
 
     @cached_property
+    def splits(self) -> list[Split]:
+        """Each fold held out in turn."""
+        numbers = range(int(self.fold.max()) + 1)
+        return [Split(k, np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)) for k in numbers]
+
+    @cached_property
+    def whole(self) -> Split:
+        """Every row learned from and predicted."""
+        rows = np.arange(len(self.Z))
+        return Split(-1, rows, rows)
+
+    def ridge(self, features: str, split: Split) -> FeatureRidge:
+        """The factored ridge on features of this name, made once for all outputs."""
+        key = features, split.number
+        if key not in self._ridges:
+            self._ridges[key] = FeatureRidge(getattr(self, features)[split.train])
+        return self._ridges[key]
+
+    @cached_property
+    def kernel(self) -> GaussianFeatures:
+        """A Gaussian kernel of all columns."""
+        return GaussianFeatures(self.Z[self.some], median_distance(self.Z))
+
+    @cached_property
+    def curved(self) -> np.ndarray:
+        """Features of all columns together."""
+        return self.kernel(self.Z)
+
+    @cached_property
     def gaussian(self) -> np.ndarray:
         """Features of all columns together, and the columns."""
-        features = GaussianFeatures(self.Z[self.some], median_distance(self.Z))
-        return np.hstack([features(self.Z), self.Z / np.sqrt(self.Z.shape[1])])
+        return np.hstack([self.curved, self.Z / np.sqrt(self.Z.shape[1])])
 
     @cached_property
     def fine(self) -> np.ndarray:
-        """Narrow features of each column, as narrow as their number permits, and the columns."""
-        count = max(FINE_FEATURES // self.Z.shape[1], 4)
-        return self._by_column(count, FINE_WIDTH / count)
+        """Narrow features of each column, if their number permits, and the columns."""
+        count = int(np.clip(FINE_FEATURES // self.Z.shape[1], 4, FINE))
+        return self._by_column(count, SPAN / count)
+
+    @cached_property
+    def finest(self) -> np.ndarray:
+        """Of one column features as narrow as their number permits, and the column."""
+        return self._by_column(FINE_FEATURES, SPAN / FINE_FEATURES)
 
     @cached_property
     def additive(self) -> np.ndarray:
@@ -80,97 +133,105 @@ class Inputs:
         return np.hstack([*parts, self.Z]) / np.sqrt(self.Z.shape[1])
 
 
-# A learner predicts the outputs (t, k) of the rows `asked` from those of the rows `train`.
-Learner = Callable[[Inputs, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+# A learner predicts the outputs (t, k) of the rows that are asked from those of the rows to learn from.
+Learner = Callable[[Inputs, Split, np.ndarray], np.ndarray]
 
 
-def _ridge(features: np.ndarray, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    return FeatureRidge(features[train]).fit(F, UNDERSMOOTH)(features[asked])
+def _ridge(features: str) -> Learner:
+    """Ridge regression on the features of this name."""
+
+    def learn(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
+        fit = inputs.ridge(features, split).fit(F, UNDERSMOOTH)
+        return fit(getattr(inputs, features)[split.asked])
+
+    return learn
 
 
-def linear(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """Ridge regression on the columns."""
-    return _ridge(inputs.Z, train, F, asked)
+linear = _ridge("Z")
+gaussian = _ridge("gaussian")
+additive = _ridge("additive")
+fine = _ridge("fine")  # seasons, and what else is rough in a column
+finest = _ridge("finest")
 
 
-def gaussian(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """A Gaussian kernel of all columns, plus a linear one."""
-    return _ridge(inputs.gaussian, train, F, asked)
-
-
-def additive(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """A sum over columns of Gaussian kernels, plus a linear one."""
-    return _ridge(inputs.additive, train, F, asked)
-
-
-def fine(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
-    """A sum over columns of narrow Gaussian kernels: seasons, and what else is rough in time."""
-    return _ridge(inputs.fine, train, F, asked)
-
-
-def index(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def index(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
     """A function of the direction that a ridge regression finds."""
-    slopes = FeatureRidge(inputs.Z[train]).fit(F).coefficients
-    return _along(inputs, train, F, asked, list(slopes.T))
+    slopes = inputs.ridge("Z", split).fit(F).coefficients
+    return _along(inputs, split, F, list(slopes.T))
 
 
-def pursuit(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def first_metric(inputs: Inputs, split: Split, f: np.ndarray) -> np.ndarray:
+    """A root of the metric from the gradients of one kernel regression, (d, d)."""
+    fit = inputs.ridge("curved", split).fit(f[:, None])
+    return metric_root(inputs.kernel.gradient(inputs.Z[split.train], fit.coefficients[:, 0]))
+
+
+def pursuit(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
     """A function of the direction that follows the residuals, from ridge regression or gradients."""
-    Z = inputs.Z[train]
-    slopes = FeatureRidge(Z).fit(F).coefficients
-    chosen = np.flatnonzero(np.isin(train, inputs.some))
+    Z = inputs.Z[split.train]
+    slopes = inputs.ridge("Z", split).fit(F).coefficients
     found: list[np.ndarray | None] = []
     for f, slope in zip(F.T, slopes.T, strict=True):
-        root = gradient_metric(Z, f, chosen, rounds=1)
-        steepest = np.linalg.svd(root)[0][:, 0]
+        steepest = np.linalg.svd(first_metric(inputs, split, f))[0][:, 0]
         found.append(pursue(Z, f - f.mean(), [slope, steepest]))
-    return _along(inputs, train, F, asked, found)
+    return _along(inputs, split, F, found)
 
 
 def _along(
-    inputs: Inputs,
-    train: np.ndarray,
-    F: np.ndarray,
-    asked: np.ndarray,
-    directions: Sequence[np.ndarray | None],
+    inputs: Inputs, split: Split, F: np.ndarray, directions: Sequence[np.ndarray | None]
 ) -> np.ndarray:
     """For each output a function of one direction; its mean where there is none."""
-    out = np.tile(F.mean(axis=0), (len(asked), 1))
+    Z = inputs.Z[split.train]
+    out = np.tile(F.mean(axis=0), (len(split.asked), 1))
     for j, direction in enumerate(directions):
-        line = None if direction is None else line_along(inputs.Z[train], F[:, j], direction, UNDERSMOOTH)
+        line = None if direction is None else line_along(Z, F[:, j], direction, UNDERSMOOTH)
         if line is not None:
-            out[:, j] = line.at(inputs.Z[asked])
+            out[:, j] = line.at(inputs.Z[split.asked])
     return out
 
 
-def metric(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def metric(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
     """A Gaussian kernel in a metric learned from gradients."""
-    chosen = np.flatnonzero(np.isin(train, inputs.some))
-    Z, out = inputs.Z[train], np.empty((len(asked), F.shape[1]))
-    for j in range(F.shape[1]):
-        A = inputs.Z @ gradient_metric(Z, F[:, j], chosen)
-        features = GaussianFeatures(A[train][chosen], median_distance(A[train]))(A)
-        out[:, j] = _ridge(features, train, F[:, [j]], asked)[:, 0]
+    train = split.train
+    chosen = train[np.isin(train, inputs.some)]
+    out = np.empty((len(split.asked), F.shape[1]))
+    for j, f in enumerate(F.T):
+        root = first_metric(inputs, split, f)
+        root = gradient_metric(inputs.Z[train], f, inputs.Z[chosen], METRIC_ROUNDS, root)
+        A = inputs.Z @ root
+        features = GaussianFeatures(A[chosen], median_distance(A[train]))
+        fit = FeatureRidge(features(A[train])).fit(f[:, None], UNDERSMOOTH)
+        out[:, j] = fit(features(A[split.asked]))[:, 0]
     return out
 
 
-def trees(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def trees(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
     """Boosted trees, for steps of many columns."""
+    return _boosted(inputs, split, F, SOME)
+
+
+def _boosted(inputs: Inputs, split: Split, F: np.ndarray, count: int) -> np.ndarray:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    out = np.empty((len(asked), F.shape[1]))
+    out = np.empty((len(split.asked), F.shape[1]))
     for j in range(F.shape[1]):
-        model = HistGradientBoostingRegressor(random_state=inputs.seed, **TREES)
-        model.fit(inputs.Z[train], F[:, j])
-        out[:, j] = model.predict(inputs.Z[asked])
+        model = HistGradientBoostingRegressor(random_state=inputs.seed, max_iter=count, **TREES)
+        model.fit(inputs.Z[split.train], F[:, j])
+        out[:, j] = model.predict(inputs.Z[split.asked])
     return out
 
 
-def tree(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def many_trees(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
+    """Boosted trees that go on for longer than predicts best: they follow every step."""
+    return _boosted(inputs, split, F, MANY)
+
+
+def tree(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
     """One tree, pruned by an information criterion: clear steps, without the smoothing of many trees."""
     from sklearn.tree import DecisionTreeRegressor
 
-    out, Z, n = np.empty((len(asked), F.shape[1])), inputs.Z[train], len(train)
+    Z, n = inputs.Z[split.train], len(split.train)
+    out = np.empty((len(split.asked), F.shape[1]))
     for j, f in enumerate(F.T):
         model = DecisionTreeRegressor(min_samples_leaf=LEAF, random_state=inputs.seed)
         path = model.cost_complexity_pruning_path(Z, f)
@@ -179,7 +240,7 @@ def tree(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) ->
         leaves = 1 + np.append(np.cumsum(np.round(gone)[::-1])[::-1], 0.0)
         alpha = alphas[np.argmin(n * np.log(rest) + 2 * np.log(n) * leaves)]
         model.set_params(ccp_alpha=float(alpha) * (1 + 1e-9)).fit(Z, f)
-        out[:, j] = model.predict(inputs.Z[asked])
+        out[:, j] = model.predict(inputs.Z[split.asked])
     return out
 
 
@@ -191,18 +252,19 @@ def learners_for(inputs: Inputs, every: bool) -> tuple[Learner, ...]:
     """The learners that differ: of one column the sum, the index and the metric are nothing new."""
     if inputs.Z.shape[1] > 1:
         return EVERY if every else SHARED
-    return (linear, gaussian, fine, trees, tree) if every else (linear, gaussian, fine)
+    return (linear, gaussian, fine, finest, trees, tree) if every else (linear, gaussian, fine)
 
 
 def of_regressor(regressor: Any) -> Learner:
     """A learner that fits a clone of a scikit-learn regressor to each output."""
     from sklearn.base import clone
 
-    def learn(inputs: Inputs, train: np.ndarray, F: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    def learn(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
         models: list[Any] = [clone(regressor) for _ in F.T]
         for model, f in zip(models, F.T, strict=True):
-            model.fit(inputs.Z[train], f)
-        return np.stack([np.asarray(m.predict(inputs.Z[asked])).reshape(-1) for m in models], axis=1)
+            model.fit(inputs.Z[split.train], f)
+        asked = inputs.Z[split.asked]
+        return np.stack([np.asarray(m.predict(asked)).reshape(-1) for m in models], axis=1)
 
     return learn
 
@@ -227,28 +289,33 @@ def stack(inputs: Inputs, F: np.ndarray, learners: tuple[Learner, ...]) -> Stack
 
     Rows that are held out are near the edge of what the learners know, and both sides of a test err there
     together: so residuals are those of learners that saw the row, weighted by what they predict without it.
+    Only their bias can mislead a test, since the noise that they follow is each side's own. So they follow
+    too much rather than too little: where there are steps, which smooth learners blur, trees alone are taken,
+    and many.
     """
     from scipy.optimize import nnls
 
     n, k = F.shape
     told = np.empty((len(learners), n, k))
-    for fold in range(int(inputs.fold.max()) + 1):
-        train, asked = np.flatnonzero(inputs.fold != fold), np.flatnonzero(inputs.fold == fold)
+    for split in inputs.splits:
         for i, learner in enumerate(learners):
-            told[i, asked] = learner(inputs, train, F[train], asked)
-    everything = np.arange(n)
+            told[i, split.asked] = learner(inputs, split, F[split.train])
     mean = F.mean(axis=0)
     weights = np.stack([nnls((told[:, :, j] - mean[j]).T, F[:, j] - mean[j])[0] for j in range(k)], axis=1)
     held_out = mean + np.einsum("ik,ijk->jk", weights, told - mean)
-    fitted = np.tile(mean, (n, 1))
-    for learner, weight in zip(learners, weights, strict=True):
-        wanted = np.flatnonzero(weight > 0)
-        if len(wanted):
-            said = learner(inputs, everything, F[:, wanted], everything)
-            fitted[:, wanted] += weight[wanted] * (said - mean[wanted])
-    total = np.maximum(weights.sum(axis=0), 1e-12)
-    apart = np.einsum("ik,ijk->jk", weights / total, (told - held_out) ** 2)
     left = ((F - held_out) ** 2).mean(axis=0)
+    total = np.maximum(weights.sum(axis=0), 1e-12)
+    of_trees = weights[[learner in (trees, tree) for learner in learners]].sum(axis=0) / total
+    sharp = (of_trees >= SHARP) & (left < (1 - EXPLAINED) * F.var(axis=0))
+    fitted = np.tile(mean, (n, 1))
+    if sharp.any():
+        fitted[:, sharp] = many_trees(inputs, inputs.whole, F[:, sharp])
+    for learner, weight in zip(learners, weights, strict=True):
+        wanted = np.flatnonzero((weight > 0) & ~sharp)
+        if len(wanted):
+            said = learner(inputs, inputs.whole, F[:, wanted])
+            fitted[:, wanted] += weight[wanted] * (said - mean[wanted])
+    apart = np.einsum("ik,ijk->jk", weights / total, (told - held_out) ** 2)
     return Stacked(fitted, held_out, apart / np.where(left > 0, left, 1.0))
 
 

@@ -26,14 +26,8 @@ from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
 from muhat.testing.result import TestResult
 from muhat.testing.samples import refuse_constant
-from muhat.testing.stacked_residuals import (
-    DISTRUST,
-    residuals_of,
-    shared_errors,
-    sure,
-    tame_columns,
-    weighted,
-)
+from muhat.testing.self_check import SHIFT, SelfCheck, check_errors
+from muhat.testing.stacked_residuals import residuals_of, sure, tame_columns, weighted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +38,8 @@ NULLS = ("bootstrap", "gamma")
 RANK, TOLERANCE = 150, 1e-3
 # Features of one column of z in sums over columns; features of x that are multiplied by z.
 ADDITIVE_RANK, INTERACTING = 60, 10
+# p-values above this claim nothing that errors of the regressions could have made up.
+FOUND = 0.1
 # Said where the self-check finds something.
 MISLED = (
     "The regressions on z err in the same places, so that the residuals may only look dependent: do not "
@@ -303,7 +299,6 @@ def _stacked(
         pair = [weighted(F, weights) for F in pair]
         values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
     series = fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values)))
-    check, _ = shared_errors(inputs, sides, rng)
     return ConditionalResult(
         statistic=float(series[0]),
         pvalue=permutation_pvalue(series),
@@ -315,7 +310,7 @@ def _stacked(
         test="stacked",
         residuals=(sides[0].residuals, sides[1].residuals),
         missing=gaps,
-        self_check=check,
+        self_check=check_errors(inputs.Z, sides, rng),
         explained=tuple(float(s.explained.mean()) for s in sides),
     )
 
@@ -367,18 +362,22 @@ class ConditionalResult(TestResult):
         default_factory=lambda: (np.empty((0, 1)), np.empty((0, 1))), repr=False
     )
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
-    self_check: float = np.nan
+    self_check: SelfCheck = SelfCheck()
     explained: tuple[float, ...] = ()
 
     @property
     def warning(self) -> str:
         """What the self-check found, in words; empty if nothing."""
-        return MISLED if self.self_check <= DISTRUST else ""
+        return MISLED if self.self_check.shift >= SHIFT and self.pvalue <= FOUND else ""
 
     @property
     def trusted(self) -> bool:
-        """Whether the self-check found nothing wrong; False where there is none."""
-        return self.self_check > DISTRUST
+        """Whether what was found cannot come from errors that the regressions share, as far as one can see.
+
+        Such errors make variables look dependent, so where no dependence was found (a p-value above 0.1)
+        they did no harm. False for methods that do not check themselves.
+        """
+        return self.self_check.sound or (self.pvalue > FOUND and self.test == "stacked")
 
     @property
     def summary(self) -> str:

@@ -22,12 +22,6 @@ RANK = 30  # features of residuals
 LANDMARKS = 100
 CLIP = 0.005  # share of predicted spreads, at either end, that are taken for those within
 HELPS = 2.0  # standard errors by which a second regression must be better to be used
-SIGNS = 199  # draws of the self-check
-DISTRUST = 0.05  # p-value of the self-check at which a result is not trusted
-WIDTHS = (0.3, 1.0)  # of neighbourhoods in all columns, in median distances
-INDEX_WIDTHS = (0.1, 0.4)  # of neighbourhoods in what is predicted, in units of its spread
-COLUMN_WIDTH = 0.3  # of neighbourhoods in a single column
-DIRECTIONS = 4  # of the statistic that are looked at
 DOUBT = 4.0  # what disagreement counts for, in weights of rows
 
 
@@ -161,69 +155,9 @@ def _features(e: np.ndarray, rng: np.random.Generator) -> Callable[[np.ndarray],
     return lambda points: (kernel(points) - mean) @ vectors[:, order]
 
 
-def neighbourhoods(inputs: Inputs, sides: tuple[Side, Side]) -> list[np.ndarray]:
-    """Features G (n, r) of kernels on z in which errors of regressions may go together."""
-    Z = inputs.Z
-    d = Z.shape[1]
-    out = [Z / np.sqrt(d)]
-    if 1 < d <= 20:
-        a, b = np.triu_indices(d)
-        out.append(standardised(Z[:, a] * Z[:, b]) / d)
-    median = median_distance(Z)
-    out += [GaussianFeatures(Z[inputs.some], width * median)(Z) for width in WIDTHS]
-    if d > 1:
-        out.append(np.hstack([_along(z, COLUMN_WIDTH) for z in Z.T]) / np.sqrt(d))
-    for side in sides:
-        for f in standardised(side.predicted).T:
-            out += [_along(tame_columns(f[:, None], Encoder())[:, 0], width) for width in INDEX_WIDTHS]
-    return out
-
-
-def _along(z: np.ndarray, width: float) -> np.ndarray:
-    """Features of a Gaussian kernel on one column."""
-    count = int(np.clip(5 / width, 10, 40))
-    knots = np.unique(np.quantile(z, np.linspace(0.01, 0.99, count)))
-    return GaussianFeatures(knots[:, None], width)(z[:, None])
-
-
-def shared_errors(
-    inputs: Inputs, sides: tuple[Side, Side], rng: np.random.Generator
-) -> tuple[float, np.ndarray]:
-    """p-value of the self-check, and how strong each neighbourhood's sign of shared errors is.
-
-    With T = Σᵢ uᵢ ⊗ vᵢ, the test's own sum over rows, the statistic is ``Σ_{i≠j} k(zᵢ, zⱼ) uᵢᵀ T vⱼ / ‖T‖``:
-    whether residuals of neighbours go together in the way that those of single rows do. Random signs, one a
-    row for both sides, leave T as it is and take away what neighbours share.
-    """
-    n = len(inputs.Z)
-    signs = np.ones((1 + SIGNS, n))
-    signs[1:] = rng.choice([-1.0, 1.0], (SIGNS, n))
-    kernels = neighbourhoods(inputs, sides)
-    scores = []
-    weights = sure(sides)
-    for U, V in zip(sides[0].held_out, sides[1].held_out, strict=True):
-        U, V = weighted(U, weights), weighted(V, weights)
-        left, s, right = np.linalg.svd(U.T @ V, full_matrices=False)
-        total = float(np.linalg.norm(s)) or 1.0
-        kept = range(min(DIRECTIONS, len(s)))
-        pairs = [(s[k] / total, U @ left[:, k], V @ right[k]) for k in kept]
-        for G in kernels:
-            values = np.zeros(1 + SIGNS)
-            for weight, a, b in pairs:  # with i = j, which no sign moves
-                values += weight * ((signs * a) @ G * ((signs * b) @ G)).sum(axis=1)
-            sd = float(values[1:].std())
-            scores.append((values - values[1:].mean()) / sd if sd > 0 else np.zeros(1 + SIGNS))
-    each = np.array(scores)
-    largest = each.max(axis=0)
-    return float((1 + np.count_nonzero(largest[1:] >= largest[0])) / (1 + SIGNS)), each[:, 0]
-
-
 __all__ = [
-    "DISTRUST",
     "Side",
-    "neighbourhoods",
     "residuals_of",
-    "shared_errors",
     "sure",
     "tame_columns",
     "weighted",
