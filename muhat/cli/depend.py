@@ -161,8 +161,8 @@ def _answer(
         f"{pair} {'depend on each other' if found else 'show no dependence'}{known}{level(alpha)} "
         f"(p = {format_pvalue(result.pvalue)}, {result.source}). {strength_words(result.effect_size, found)}"
     )
-    checked = getattr(result, "test", None) == "stacked"
-    if checked and not result.trusted:
+    check = getattr(result, "self_check", None)  # of tests given z
+    if check and result.warning:
         sentence += f" {result.warning}"
     if gaps.sentence:
         sentence += f" {gaps.sentence}"
@@ -176,6 +176,8 @@ def _answer(
             ("kernels that show most", kernel_words(result.kernel)),
             ("rows", rows),
         ]
+        if check:
+            facts.append(("self-check of the regressions", check.words))
         if dropped:
             facts.append(("rows with missing cells, left out", dropped))
         facts_table(page, facts)
@@ -210,7 +212,7 @@ def _answer(
         "dropped_rows": dropped,
         **{option[2:]: side for option, side in sides.items()},
         **test_record(result, alpha, seed),
-        **({"trusted": result.trusted, "self_check": result.self_check} if checked else {}),
+        **({"trusted": result.trusted, "self_check": check.record} if check else {}),
         "missing": gaps.record,
         "drivers": drivers_record(effects),
     }

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from muhat.testing.conditional import ConditionalResult
     from muhat.testing.independence import IndependenceResult
+    from muhat.testing.self_check import SelfCheck
     from muhat.testing.two_sample import TwoSampleResult
 
 POINTS = 1000  # drawn of a sample, at most
@@ -142,8 +143,8 @@ def independence(result: IndependenceResult, columns: Sequence[ColumnEffect] | N
 
 
 def conditional(result: ConditionalResult) -> Figure:
-    """What is left of x against what is left of y once z is known, and the null with the statistic."""
-    figure, axes = new_figure(1, 2, height=3.4)
+    """What is left of x and of y once z is known, the self-check, and the null with the statistic."""
+    figure, axes = new_figure(1, 3, height=3.4)
     rng = np.random.default_rng(0)
     left, right = result.residuals
     pairs = _some(np.stack([left[:, 0], right[:, 0]], axis=1), rng)
@@ -153,8 +154,19 @@ def conditional(result: ConditionalResult) -> Figure:
         xlabel=f"{what.format('x')} less what z explains",
         ylabel=f"{what.format('y')} less what z explains",
     )
-    _null(axes[0, 1], result, "statistic of four forms" if result.test == "stacked" else "HSIC of residuals")
+    _self_check(axes[0, 1], result.self_check)
+    _null(axes[0, 2], result, "statistic of four forms" if result.test == "stacked" else "HSIC of residuals")
     return figure
+
+
+def _self_check(ax: Axes, check: SelfCheck) -> None:
+    """Means of both residuals in cells of z: a cloud, unless both regressions err in the same cells."""
+    ax.plot(*check.means, "o", color=BLUE if check.sound else RED, markersize=4, markeredgewidth=0)
+    ax.axhline(0, color=SOFT, linewidth=0.8)
+    ax.axvline(0, color=SOFT, linewidth=0.8)
+    ax.set(xlabel="x in cells of z, in standard errors", ylabel="y in the same cells")
+    moved = f"test moved by {check.shift:.1f} sd" if check.shift > 0 else "nothing found"
+    ax.set_title(f"self-check: {moved if check.means.size else 'not possible'}", size=10)
 
 
 def _two_sample_line(result: TwoSampleResult, names: tuple[str, str]) -> Figure:

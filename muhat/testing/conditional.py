@@ -26,7 +26,7 @@ from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
 from muhat.testing.result import TestResult
 from muhat.testing.samples import refuse_constant
-from muhat.testing.self_check import SHIFT, SelfCheck, check_errors
+from muhat.testing.self_check import SelfCheck, check_errors
 from muhat.testing.stacked_residuals import residuals_of, sure, tame_columns, weighted
 
 if TYPE_CHECKING:
@@ -248,6 +248,7 @@ def conditional_independence_test(
             statistic, pvalue, sample, effect = inner.statistic, inner.pvalue, inner.null, inner.effect_size
             kernels: tuple[Any, ...] = inner.kernels
             best = inner.best
+            pair = left, right
         else:
             k_x = _one_kernel(kernel_x, X, encoder_x, "kernel_x")
             k_y = _one_kernel(kernel_y, Y, encoder_y, "kernel_y")
@@ -255,8 +256,10 @@ def conditional_independence_test(
             Psi = smoother.residuals(variable_features(k_y, Y))
             statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng)
             left, right = Phi[:, :1], Psi[:, :1]
+            pair = Phi, Psi
             effect = _strength(Phi, Psi)
             kernels, best = ((k_x, k_y, k_z),), 0
+        checked = check_errors(numeric(Z, encoder_z), [pair], rng)
     return ConditionalResult(
         statistic=statistic,
         pvalue=pvalue,
@@ -268,6 +271,7 @@ def conditional_independence_test(
         test=method,
         residuals=(left, right),
         missing=gaps,
+        self_check=checked,
     )
 
 
@@ -293,10 +297,10 @@ def _stacked(
     W = np.ones((1 + draws, n))
     W[1:] = rng.standard_normal((draws, n))
     near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
-    values = []
-    weights = sure(sides)
-    for pair in ([s.residuals for s in sides], [s.features for s in sides]):
-        pair = [weighted(F, weights) for F in pair]
+    weights, values = sure(sides), []
+    U, V, P, Q = (weighted(F, weights) for F in (*(s.residuals for s in sides), *(s.features for s in sides)))
+    pairs = [(U, V), (P, Q)]
+    for pair in pairs:
         values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
     series = fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values)))
     return ConditionalResult(
@@ -310,7 +314,7 @@ def _stacked(
         test="stacked",
         residuals=(sides[0].residuals, sides[1].residuals),
         missing=gaps,
-        self_check=check_errors(inputs.Z, sides, rng),
+        self_check=check_errors(inputs.Z, pairs, rng, [s.predicted for s in sides]),
         explained=tuple(float(s.explained.mean()) for s in sides),
     )
 
@@ -349,11 +353,11 @@ class ConditionalResult(TestResult):
     """Outcome of :func:`conditional_independence_test`.
 
     Attributes:
-        test: "kci" or "residual".
+        test: "stacked", "kci" or "residual".
         residuals: what is left of x and of y given z; of KCI the first feature of each.
         missing: shares of missing cells by column, and what was done with them.
-        self_check: of ``"stacked"``, the p-value of a test whether both regressions err in the same places;
-            NaN of the others, which do not look.
+        self_check: whether both regressions on z err in the same places: a p-value, and by how much that
+            moves the test.
         explained: of ``"stacked"``, the share of x and of y that z explains, on held-out rows.
     """
 
@@ -362,22 +366,22 @@ class ConditionalResult(TestResult):
         default_factory=lambda: (np.empty((0, 1)), np.empty((0, 1))), repr=False
     )
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
-    self_check: SelfCheck = SelfCheck()
+    self_check: SelfCheck = field(default_factory=SelfCheck)
     explained: tuple[float, ...] = ()
 
     @property
     def warning(self) -> str:
         """What the self-check found, in words; empty if nothing."""
-        return MISLED if self.self_check.shift >= SHIFT and self.pvalue <= FOUND else ""
+        return "" if self.trusted else MISLED
 
     @property
     def trusted(self) -> bool:
         """Whether what was found cannot come from errors that the regressions share, as far as one can see.
 
         Such errors make variables look dependent, so where no dependence was found (a p-value above 0.1)
-        they did no harm. False for methods that do not check themselves.
+        they did no harm.
         """
-        return self.self_check.sound or (self.pvalue > FOUND and self.test == "stacked")
+        return self.self_check.sound or self.pvalue > FOUND
 
     @property
     def summary(self) -> str:

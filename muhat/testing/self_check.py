@@ -1,18 +1,18 @@
 """Whether the regressions on z err in the same places for x and for y.
 
-A test of residuals is wrong only by the product of both sides' errors, ``δ = Σᵢ αᵢ βᵢ`` with α and β the errors
-of the regressions of x and of y at each row [SP20]. Noise is each row's own, but errors are shared with
-neighbours: with P the projection onto functions that are constant in cells of z, ``Σ_{i≠j} Pᵢⱼ uᵢ vⱼ`` of residuals
-u and v has mean 0 without shared errors and about δ with them.
+A test of residuals is wrong only by the product of both sides' errors, ``δ = Σᵢ αᵢ βᵢ`` with α and β the
+errors of the regressions of x and of y at each row [SP20]. Noise is each row's own, but errors are shared with
+neighbours: with P the projection onto functions that are constant in cells of z, ``Σ_{i≠j} Pᵢⱼ uᵢ vⱼ`` of
+residuals u and v has mean 0 without shared errors and about δ with them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-
-from muhat.testing.stacked_residuals import Side, sure, weighted
 
 SIGNS = 199  # draws of the null distribution
 LEVEL = 0.05  # of the check
@@ -33,15 +33,33 @@ class SelfCheck:
         pvalue: of the hypothesis that no errors are shared.
         shift: of the test's statistic by shared errors, in its standard deviations; the largest that is
             beyond chance, 0 where none is.
+        means: of the residuals of x and of y in cells of neighbours in z, in standard errors, (2, cells),
+            where they go together most. Without shared errors one tells nothing of the other.
     """
 
     pvalue: float = np.nan
     shift: float = np.nan
+    means: np.ndarray = field(default_factory=lambda: np.empty((2, 0)), repr=False, compare=False)
 
     @property
     def sound(self) -> bool:
         """Whether shared errors are too small to matter, as far as one can see; False without a check."""
         return self.shift < SHIFT
+
+    @property
+    def words(self) -> str:
+        """What was found, in words."""
+        if np.isnan(self.shift):
+            return "not possible"
+        if not self.shift:
+            return f"nothing found (p = {self.pvalue:.2g})"
+        return f"shared errors move the test by {self.shift:.2g} standard deviations (p = {self.pvalue:.2g})"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For JSON: None where the check was not possible."""
+        known = not np.isnan(self.shift)
+        return {"pvalue": self.pvalue if known else None, "shift": self.shift if known else None}
 
 
 def cut(points: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -64,7 +82,12 @@ def cut(points: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
     return label
 
 
-def check_errors(Z: np.ndarray, sides: tuple[Side, Side], rng: np.random.Generator) -> SelfCheck:
+def check_errors(
+    Z: np.ndarray,
+    residuals: Sequence[tuple[np.ndarray, np.ndarray]],
+    rng: np.random.Generator,
+    predicted: Sequence[np.ndarray] = (),
+) -> SelfCheck:
     """Look for errors that residuals share with their neighbours in z.
 
     They are looked for in the directions in which the residuals of single rows go together most, since only
@@ -73,18 +96,18 @@ def check_errors(Z: np.ndarray, sides: tuple[Side, Side], rng: np.random.Generat
 
     Args:
         Z: columns in comparable units, (n, d).
-        sides: residuals of x and of y.
+        residuals: pairs of features, (n, p) of x and (n, q) of y given z, that the test looks at.
         rng: source of signs.
+        predicted: what z says of x and of y, (n, k) each; errors are often largest where this is steep.
     """
     n = len(Z)
     signs = np.ones((1 + SIGNS, n))
     signs[1:] = rng.choice([-1.0, 1.0], (SIGNS, n))
-    weights = sure(sides)
-    cells = _all_cells(Z, sides, rng)
+    cells = _all_cells(Z, predicted, rng)
     smooth = _smooth_functions(Z)
     scores, shifts = [], []
-    for U, V in ((sides[0].residuals, sides[1].residuals), (sides[0].features, sides[1].features)):
-        U, V = weighted(U, weights), weighted(V, weights)
+    highest, means = -np.inf, np.empty((2, 0))
+    for U, V in residuals:
         left, s, right = np.linalg.svd(U.T @ V, full_matrices=False)
         kept = slice(0, DIRECTIONS)
         share = s[kept] / (np.linalg.norm(s) or 1.0)
@@ -99,16 +122,24 @@ def check_errors(Z: np.ndarray, sides: tuple[Side, Side], rng: np.random.Generat
             together = (a * b).sum(axis=2) - np.add.reduceat(own[order], starts).sum(axis=1)
             values = together @ (1 / np.maximum(size - 1, 1))
             _score(values / unit, scores, shifts)
+            if scores[-1][0] > highest:
+                highest = scores[-1][0]
+                means = np.stack(
+                    [part[0, :, 0] / (S[0, :, 0].std() or 1.0) for part, S in ((a, SA), (b, SB))]
+                )
+                means /= np.sqrt(size)
         for Q in smooth:
             a, b = (np.einsum("bik,ip->bkp", S, Q, optimize=True) for S in (SA, SB))
             leverage = (Q**2).sum(axis=1)
             values = (a * b).sum(axis=(1, 2)) - leverage @ own.sum(axis=1)
             _score(values / (1 - leverage.mean()) / unit, scores, shifts)
+    if not scores:
+        return SelfCheck()
     each = np.array(scores)
     largest = each.max(axis=0)
     pvalue = float((1 + np.count_nonzero(largest[1:] >= largest[0])) / (1 + SIGNS))
     beyond = each[:, 0] >= np.quantile(largest[1:], 1 - LEVEL)
-    return SelfCheck(pvalue, float(max(np.array(shifts)[beyond], default=0.0)))
+    return SelfCheck(pvalue, float(max(np.array(shifts)[beyond], default=0.0)), means)
 
 
 def _score(values: np.ndarray, scores: list[np.ndarray], shifts: list[float]) -> None:
@@ -117,11 +148,12 @@ def _score(values: np.ndarray, scores: list[np.ndarray], shifts: list[float]) ->
     shifts.append(float(values[0] - values[1:].mean()))
 
 
-def _all_cells(Z: np.ndarray, sides: tuple[Side, Side], rng: np.random.Generator) -> list[np.ndarray]:
+def _all_cells(Z: np.ndarray, predicted: Sequence[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
     """Cells of each column of z, of all columns, and of what is predicted of x, of y and of both."""
-    columns = [z[:, None] for z in Z.T[:COLUMNS] if len(np.unique(z)) > 2]
-    predicted = [side.predicted[:, :COLUMNS] / (side.predicted.std() or 1.0) for side in sides]
-    maps = [*columns, *predicted, np.hstack(predicted)]
+    maps = [z[:, None] for z in Z.T[:COLUMNS] if len(np.unique(z)) > 2]
+    if predicted:
+        scaled = [part[:, :COLUMNS] / (part.std() or 1.0) for part in predicted]
+        maps += [*scaled, np.hstack(scaled)]
     if Z.shape[1] > 1:
         maps.append(Z)
     sizes = [rows for rows in CELLS if len(Z) >= FEWEST_CELLS * rows]

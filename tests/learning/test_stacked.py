@@ -18,9 +18,8 @@ def inputs(d, n=N, seed=0):
 
 def held_out_error(learner, given, f):
     told = np.empty((len(f), 1))
-    for fold in range(5):
-        train, asked = np.flatnonzero(given.fold != fold), np.flatnonzero(given.fold == fold)
-        told[asked] = learner(given, train, f[train, None], asked)
+    for split in given.splits:
+        told[split.asked] = learner(given, split, f[split.train, None])
     return np.mean((told[:, 0] - f) ** 2) / f.var()
 
 
@@ -63,12 +62,16 @@ class TestLearners:
         f = 2.0 * (given.Z[:, 0] > 0) + (given.Z[:, 1] > 0.5)
         noise = 0.1 * np.random.default_rng(1).standard_normal(400)
         assert held_out_error(s.tree, given, f + noise) < 0.05
-        everything = np.arange(400)
-        told = s.tree(given, everything, noise[:, None], everything)
+        told = s.tree(given, given.whole, noise[:, None])
         assert len(np.unique(told)) == 1  # noise has no steps
 
+    def test_finest_follows_what_is_rougher_still(self):
+        given = inputs(1, 600)
+        f = np.sin(40 * given.Z[:, 0])
+        assert held_out_error(s.finest, given, f) < 0.5 * held_out_error(s.fine, given, f)
+
     def test_of_one_column_there_are_fewer(self):
-        assert s.learners_for(inputs(1), True) == (s.linear, s.gaussian, s.fine, s.trees, s.tree)
+        assert s.learners_for(inputs(1), True) == (s.linear, s.gaussian, s.fine, s.finest, s.trees, s.tree)
         assert s.learners_for(inputs(2), True) == s.EVERY
         assert s.learners_for(inputs(2), False) == s.SHARED
 
@@ -76,12 +79,12 @@ class TestLearners:
 def test_gradient_metric_points_along_the_direction():
     given = inputs(6)
     u = given.Z @ np.array([1, 1, 0, 0, 0, 0]) / np.sqrt(2)
-    root = gradient_metric(given.Z, np.sin(2 * u), np.arange(100))
+    root = gradient_metric(given.Z, np.sin(2 * u), given.Z[:100])
     M = root @ root.T
     along = np.linalg.eigh(M)[1][:, -1]
     assert abs(along @ np.array([1, 1, 0, 0, 0, 0]) / np.sqrt(2)) > 0.95
     # Nothing to learn: the metric stays round.
-    assert_allclose(gradient_metric(given.Z, np.zeros(N), np.arange(100)), np.eye(6))
+    assert_allclose(gradient_metric(given.Z, np.zeros(N), given.Z[:100]), np.eye(6))
 
 
 @pytest.mark.slow
@@ -99,6 +102,20 @@ class TestStack:
         said = s.stack(given, f, s.EVERY)
         assert np.mean((f - said.fitted) ** 2) > 0.6 * f.var()
         assert np.mean((f - said.held_out) ** 2) < 1.05 * f.var()
+
+    def test_where_there_are_steps_trees_follow_every_one(self):
+        given, rng = inputs(3, 300), np.random.default_rng(3)
+        f = np.floor(2 * given.Z[:, 0]) + 0.1 * rng.standard_normal(300)
+        said = s.stack(given, f[:, None], s.EVERY)
+        assert np.mean((f - said.fitted[:, 0]) ** 2) < 0.02 < np.mean((f - said.held_out[:, 0]) ** 2)
+
+    def test_factors_are_made_once(self):
+        given = inputs(2)
+        first = s.gaussian(given, given.splits[0], given.Z[given.splits[0].train])
+        made = dict(given._ridges)
+        again = s.gaussian(given, given.splits[0], given.Z[given.splits[0].train, :1])
+        assert given._ridges == made
+        assert_allclose(again[:, 0], first[:, 0])
 
     def test_a_regressor_of_the_users_own(self):
         given = inputs(2)

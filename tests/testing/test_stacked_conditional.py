@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 import muhat as mh
-from muhat.learning.stacked import Inputs
 from muhat.testing.conditional import product_forms
-from muhat.testing.stacked_residuals import Side, shared_errors, tame_columns
+from muhat.testing.self_check import SelfCheck, check_errors, cut
+from muhat.testing.stacked_residuals import tame_columns
 
 N = 200
 
@@ -59,10 +59,16 @@ class TestAnswers:
 
     def test_it_says_when_it_is_not_to_be_trusted(self):
         x, y, z, _ = rows(1, lambda w: w, lambda w: w, n=40)
-        doubtful = replace(run(x, y, z, permutations=19), self_check=0.01)
+        found = replace(run(x, y, z, permutations=19), pvalue=0.01)
+        doubtful = replace(found, self_check=SelfCheck(0.01, 0.8))
         assert not doubtful.trusted
         assert doubtful.warning in doubtful.summary
         assert "do not trust" in doubtful.warning
+        assert replace(found, self_check=SelfCheck(0.2, 0.0)).trusted
+        # Errors make dependence, so where none was found they did no harm.
+        harmless = replace(doubtful, pvalue=0.4)
+        assert harmless.trusted
+        assert harmless.warning == ""
 
     def test_a_regressor_of_the_users_own(self):
         x, y, z, shared = rows(4, lambda w: w, lambda w: -w)
@@ -93,7 +99,7 @@ class TestAnswers:
 
     def test_plot(self):
         x, y, z, _ = rows(2, lambda w: w, lambda w: w)
-        assert len(run(x, y, z, permutations=49).plot().axes) == 2
+        assert len(run(x, y, z, permutations=49).plot().axes) == 3
 
 
 class TestPieces:
@@ -118,17 +124,26 @@ class TestPieces:
         assert (np.argsort(out[:, 1]) == np.argsort(A[:, 1])).all()
         assert np.abs(out[:, 1]).max() < 8
 
+    def test_cells_are_of_like_size_and_of_neighbours(self):
+        rng = np.random.default_rng(0)
+        points = rng.standard_normal((203, 2))
+        label = cut(points, 10, rng)
+        assert set(np.bincount(label)) <= {9, 10, 11, 12}
+        spread = np.mean([points[label == k].var(axis=0).sum() for k in np.unique(label)])
+        assert spread < 0.2 * points.var(axis=0).sum()
+        assert len(np.unique(cut(points, 300, rng))) == 1
+
     @pytest.mark.parametrize("shared", [True, False])
     def test_self_check_sees_errors_that_both_sides_share(self, shared):
         """And neither errors of one side alone, nor dependence of the noise row by row."""
         rng = np.random.default_rng(3)
-        inputs = Inputs.of(rng.standard_normal((N, 2)), rng)
-        wrong, noise = np.sin(inputs.Z[:, [0]]), rng.standard_normal((2, N, 1))
+        Z = rng.standard_normal((N, 2))
+        wrong, noise = np.sin(Z[:, [0]]), rng.standard_normal((2, N, 1))
         x = 0.7 * wrong + noise[0]
         y = (0.7 * wrong + noise[1]) if shared else (0.8 * noise[0] + noise[1])
-        sides = tuple(Side(e, e, (e, e), np.zeros((N, 1)), np.zeros(1), np.zeros(N)) for e in (x, y))
-        pvalue, _ = shared_errors(inputs, sides, rng)
-        assert (pvalue <= 0.05) is shared
+        found = check_errors(Z, [(x, y)], rng)
+        assert (found.pvalue <= 0.05) is shared
+        assert found.sound is not shared
 
 
 class TestBadInput:
