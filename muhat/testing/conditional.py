@@ -21,6 +21,7 @@ from muhat.learning.leave_one_out import stretch
 from muhat.learning.stacked import Inputs, of_regressor
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.forms import BLOCK_ELEMENTS
+from muhat.testing.given import doubts_about, refuse_known
 from muhat.testing.independence import centred_factor, independence_test
 from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
@@ -38,6 +39,8 @@ NULLS = ("bootstrap", "gamma")
 RANK, TOLERANCE = 150, 1e-3
 # Features of one column of z in sums over columns; features of x that are multiplied by z.
 ADDITIVE_RANK, INTERACTING = 60, 10
+# Predictions of features of a variable that the self-check looks along.
+LEADING = 2
 # p-values above this claim nothing that errors of the regressions could have made up.
 FOUND = 0.1
 # Said where the self-check finds something.
@@ -228,19 +231,19 @@ def conditional_independence_test(
     check_same_rows(X, Z, "x", "z")
     for A, name in ((X, "x"), (Y, "y"), (Z, "z")):
         refuse_constant(A, name, sum(gaps.dropped))
+    tables = (X, encoder_x), (Y, encoder_y), (Z, encoder_z)
+    refuse_known(*tables)
     rng = as_generator(random_state)
     if method == "stacked":
         with _threads.one_blas_thread():
-            tables = ((X, encoder_x), (Y, encoder_y), (Z, encoder_z))
             return _stacked(tables, permutations, rng, regressor, gaps)
     k_z = _one_kernel(kernel_z, Z, encoder_z, "kernel_z")
     # The matrices are thin: threads of BLAS cost more than they give, above all on a busy machine.
     with _threads.one_blas_thread():
         smoother = Smoother(k_z, Z, encoder_z)
         if method == "residual":
-            left, right = (
-                smoother.residuals(numeric(A, encoder)) for A, encoder in ((X, encoder_x), (Y, encoder_y))
-            )
+            whole = numeric(X, encoder_x), numeric(Y, encoder_y)
+            left, right = pair = smoother.residuals(whole[0]), smoother.residuals(whole[1])
             how = "gamma" if null == "gamma" else "permutation"
             inner = independence_test(
                 left, right, kernel_x, kernel_y, how, permutations=permutations, random_state=rng
@@ -248,18 +251,20 @@ def conditional_independence_test(
             statistic, pvalue, sample, effect = inner.statistic, inner.pvalue, inner.null, inner.effect_size
             kernels: tuple[Any, ...] = inner.kernels
             best = inner.best
-            pair = left, right
         else:
             k_x = _one_kernel(kernel_x, X, encoder_x, "kernel_x")
             k_y = _one_kernel(kernel_y, Y, encoder_y, "kernel_y")
-            Phi = smoother.residuals(interactions(variable_features(k_x, X), Z, encoder_z))
-            Psi = smoother.residuals(variable_features(k_y, Y))
+            whole = interactions(variable_features(k_x, X), Z, encoder_z), variable_features(k_y, Y)
+            Phi, Psi = pair = smoother.residuals(whole[0]), smoother.residuals(whole[1])
             statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng)
             left, right = Phi[:, :1], Psi[:, :1]
-            pair = Phi, Psi
             effect = _strength(Phi, Psi)
             kernels, best = ((k_x, k_y, k_z),), 0
-        checked = check_errors(numeric(Z, encoder_z), [pair], rng)
+        predicted = [(F - F.mean(axis=0) - e)[:, :LEADING] for F, e in zip(whole, pair, strict=True)]
+        left_over = [
+            float((e**2).sum() / (len(F) * F.var(axis=0).sum())) for F, e in zip(whole, pair, strict=True)
+        ]
+        checked = check_errors(numeric(Z, encoder_z), [pair], rng, predicted)
     return ConditionalResult(
         statistic=statistic,
         pvalue=pvalue,
@@ -272,6 +277,8 @@ def conditional_independence_test(
         residuals=(left, right),
         missing=gaps,
         self_check=checked,
+        explained=tuple(1 - share for share in left_over),
+        doubts=doubts_about(tables[:2], tables[2], left_over),
     )
 
 
@@ -316,6 +323,7 @@ def _stacked(
         missing=gaps,
         self_check=check_errors(inputs.Z, pairs, rng, [s.predicted for s in sides]),
         explained=tuple(float(s.explained.mean()) for s in sides),
+        doubts=doubts_about(tables[:2], tables[2], [s.left for s in sides]),
     )
 
 
@@ -358,7 +366,9 @@ class ConditionalResult(TestResult):
         missing: shares of missing cells by column, and what was done with them.
         self_check: whether both regressions on z err in the same places: a p-value, and by how much that
             moves the test.
-        explained: of ``"stacked"``, the share of x and of y that z explains, on held-out rows.
+        explained: the share of x and of y that z explains; of ``"stacked"`` on held-out rows, of KCI of the
+            features.
+        doubts: sentences on why nothing can be said given this z, if so.
     """
 
     test: str = "kci"
@@ -368,20 +378,25 @@ class ConditionalResult(TestResult):
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
     self_check: SelfCheck = field(default_factory=SelfCheck)
     explained: tuple[float, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def warning(self) -> str:
-        """What the self-check found, in words; empty if nothing."""
-        return "" if self.trusted else MISLED
+        """Why not to trust the result, in words; empty if nothing was found."""
+        return " ".join([*self.doubts, *([] if self._harmless else [MISLED])])
+
+    @property
+    def _harmless(self) -> bool:
+        return self.self_check.sound or self.pvalue > FOUND
 
     @property
     def trusted(self) -> bool:
         """Whether what was found cannot come from errors that the regressions share, as far as one can see.
 
         Such errors make variables look dependent, so where no dependence was found (a p-value above 0.1)
-        they did no harm.
+        they did no harm. False, too, where nothing can be said given this z (``doubts``).
         """
-        return self.self_check.sound or self.pvalue > FOUND
+        return not self.doubts and self._harmless
 
     @property
     def summary(self) -> str:

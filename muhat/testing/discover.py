@@ -21,7 +21,7 @@ from muhat.testing.hadamard import cross_moments
 from muhat.testing.independence import independence_test
 from muhat.testing.nulls import gamma_null, permutation_mean_variance
 from muhat.testing.pc import Knowledge, bootstrap_frequencies, pc
-from muhat.testing.samples import as_sample, column_names
+from muhat.testing.samples import as_sample, column_names, what_it_says
 
 TESTS = ("kci", "residual", "fisher-z")
 KERNELS = ("median", "learn", "aggregate")
@@ -114,29 +114,15 @@ def discover(
 
 def _refuse_copies(names: Sequence[str], Z: np.ndarray, encoder: Encoder) -> None:
     """Raise where a column says the same as another: given either, the other is independent of everything."""
-    from scipy.stats import rankdata
-
     seen: dict[bytes, str] = {}
     for j, name in enumerate(names):
-        z = Z[:, j]
-        if j in encoder.categories:
-            keys = [_first_seen(z)]
-        else:
-            ranks = rankdata(z, method="dense")
-            keys = [ranks, ranks.max() + 1 - ranks]  # rising or falling
-        for key in keys:
-            other = seen.setdefault(np.asarray(key, dtype=np.int64).tobytes(), name)
+        for key in what_it_says(Z[:, j], j in encoder.categories):
+            other = seen.setdefault(key, name)
             if other != name:
                 raise ValueError(
                     f"columns {other!r} and {name!r} say the same (each is a function of the other): given "
                     "one, the other is independent of all columns, and edges of both are lost. Leave one out."
                 )
-
-
-def _first_seen(z: np.ndarray) -> np.ndarray:
-    """Codes in the order in which values first come."""
-    _, first, codes = np.unique(z, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[codes.reshape(-1)]
 
 
 def prewhitened(encoder: Encoder, Z: np.ndarray, by: Any) -> tuple[Encoder, np.ndarray]:

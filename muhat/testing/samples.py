@@ -126,6 +126,21 @@ def column_names(encoder: Encoder, d: int, prefix: str) -> list[str]:
     return [prefix] if d == 1 else [f"{prefix}[{j}]" for j in range(d)]
 
 
+def what_it_says(z: np.ndarray, category: bool) -> list[bytes]:
+    """Keys of a column: another one has one of them if each is a function of the other, rising or falling."""
+    from scipy.stats import rankdata
+
+    if category:
+        _, first, codes = np.unique(z, return_index=True, return_inverse=True)
+        keys = [
+            np.argsort(np.argsort(first))[codes.reshape(-1)]
+        ]  # codes in the order in which they first come
+    else:
+        ranks = rankdata(z, method="dense")
+        keys = [ranks, ranks.max() + 1 - ranks]
+    return [np.asarray(key, dtype=np.int64).tobytes() for key in keys]
+
+
 def refuse_constant(Z: np.ndarray, what: str, dropped: int = 0) -> None:
     """Raise when every row is the same, perhaps since rows with missing cells were dropped."""
     if len(Z) and (Z[0] == Z).all():

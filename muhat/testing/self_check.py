@@ -1,9 +1,9 @@
 """Whether the regressions on z err in the same places for x and for y.
 
 A test of residuals is wrong only by the product of both sides' errors, ``δ = Σᵢ αᵢ βᵢ`` with α and β the
-errors of the regressions of x and of y at each row [SP20]. Noise is each row's own, but errors are shared with
-neighbours: with P the projection onto functions that are constant in cells of z, ``Σ_{i≠j} Pᵢⱼ uᵢ vⱼ`` of
-residuals u and v has mean 0 without shared errors and about δ with them.
+errors of the regressions of x and of y at each row [SP20]. Noise is each row's own, but errors are shared
+with neighbours: with P the projection onto functions that are constant in cells of z, ``Σ_{i≠j} Pᵢⱼ uᵢ vⱼ``
+of residuals u and v has mean 0 without shared errors and about δ with them.
 """
 
 from __future__ import annotations

@@ -61,6 +61,7 @@ class Side:
         held_out: e and its features by regressions that did not see the row.
         predicted: m(z) by these regressions, (n, k).
         explained: share of the variance of each column that z explains, on held-out rows, (k,).
+        left: share of the variance that is left of rows that the regressions saw.
         doubt: how far the regressions are apart at each row, in variances of what is left, (n,).
     """
 
@@ -69,6 +70,7 @@ class Side:
     held_out: tuple[np.ndarray, np.ndarray]
     predicted: np.ndarray
     explained: np.ndarray
+    left: float
     doubt: np.ndarray
 
 
@@ -97,13 +99,14 @@ def residuals_of(
     seen = T - (m.fitted if learner is None else m.held_out)
     apart = T - m.held_out
     explained = 1 - (apart**2).mean(axis=0) / (T**2).mean(axis=0)
+    left = float((seen**2).mean() / (T**2).mean())
     scale = _spread(apart, inputs, few)
     e, held = (standardised_as(part / scale, apart / scale) for part in (seen, apart))
     e, held = _again(e, held, inputs, few)
     features = _features(held, rng)
     F, G = features(e), features(held)
     F, G = _again(F, G, inputs, few)
-    return Side(e - e.mean(axis=0), F, (held, G), m.held_out, explained, m.doubt.mean(axis=1))
+    return Side(e - e.mean(axis=0), F, (held, G), m.held_out, explained, left, m.doubt.mean(axis=1))
 
 
 def standardised_as(e: np.ndarray, like: np.ndarray) -> np.ndarray:

@@ -161,6 +161,56 @@ class TestBadInput:
             run(x, y, z, **options)
 
 
+    @pytest.mark.parametrize("method", ["stacked", "kci", "residual"])
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda x, z: x, "'x' of x says the same as 'z' of z"),
+            (lambda x, z: np.exp(x), "each is a function of the other"),
+            (lambda x, z: np.c_[z, -x], r"the same as 'z\[1\]' of z"),
+            (lambda x, z: pd.DataFrame({"id": [f"a{i}" for i in range(len(x))]}), "'id' of z has another cat"),
+            (lambda x, z: np.ones(len(x)), "every row of z is the same"),
+        ],
+        ids=["copy", "function", "among others", "all distinct", "constant"],
+    )
+    def test_nothing_can_be_asked(self, method, make, message):
+        x, y, z = np.random.default_rng(0).standard_normal((3, 30))
+        with pytest.raises(ValueError, match=message):
+            run(x, y, make(x, z), method=method)
+
+    @pytest.mark.parametrize("method", ["stacked", "kci", "residual"])
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda x, y, z: (np.sin(z[:, 0]), y, z[:, 0]), "z determines x"),
+            (lambda x, y, z: (x[:40], y[:40], z[:40]), "15 columns and there are only 40 rows"),
+            (
+                lambda x, y, z: (x, y, pd.DataFrame({"id": [f"a{i // 2}" for i in range(len(x))]})),
+                "id of z has many categories with fewer than 5 rows",
+            ),
+            (
+                lambda x, y, z: (x, pd.Series(np.where(z[:, 0] > 0, "u", "v")), np.floor(2 * z[:, 0])),
+                "z determines y",
+            ),
+        ],
+        ids=["determined", "few rows", "rare categories", "determined category"],
+    )
+    def test_nothing_can_be_said(self, method, make, message):
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((2, 120))
+        found = run(*make(x, y, rng.standard_normal((120, 15))), method=method, permutations=19)
+        assert not found.trusted
+        assert message in found.warning
+        assert message in found.summary
+
+    def test_columns_of_z_that_say_nothing_new(self):
+        x, y, z = np.random.default_rng(0).standard_normal((3, 100))
+        plain = run(x, y, z, permutations=99)
+        more = run(x, y, np.c_[z, z, np.ones(100)], permutations=99)
+        assert more.trusted
+        assert abs(plain.pvalue - more.pvalue) < 0.3
+
+
 @pytest.mark.slow
 def test_benchmark_runs(tmp_path, capsys):
     from benchmarks.conditional import main
