@@ -42,7 +42,7 @@ class Method(StrEnum):
 
 
 PLAIN = (Method.permutation, Method.gamma, Method.wild)
-GIVEN = (Method.kci, Method.gamma, Method.residual, Method.stacked)
+GIVEN = (Method.stacked, Method.kci, Method.gamma, Method.residual)
 
 
 def depend(
@@ -58,8 +58,8 @@ def depend(
         Method | None,
         typer.Option(
             help="permutation (default): exact level; gamma: fast, one kernel; wild: bootstrap for time "
-            "series. With --given: kci (default); gamma: kci, fast; residual: of what is left of x and y; "
-            "stacked: of what stacked regressions leave, with a check of itself.",
+            "series. With --given: stacked (default), of what several regressions leave; kci, faster; gamma: "
+            "kci, faster still; residual: of what is left of x and y themselves.",
         ),
     ] = None,
     permutations: o.Permutations = 999,

@@ -28,7 +28,7 @@ from muhat.testing.nulls import gamma_null, permutation_pvalue
 from muhat.testing.result import TestResult
 from muhat.testing.samples import refuse_constant
 from muhat.testing.self_check import SelfCheck, check_errors
-from muhat.testing.stacked_residuals import residuals_of, sure, tame_columns, weighted
+from muhat.testing.stacked_residuals import Side, residuals_of, sure, tame_columns, weighted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,7 +179,7 @@ def conditional_independence_test(
     kernel_x: Any = None,
     kernel_y: Any = None,
     kernel_z: Any = None,
-    method: str = "kci",
+    method: str = "stacked",
     *,
     null: str = "bootstrap",
     permutations: int = 999,
@@ -193,18 +193,18 @@ def conditional_independence_test(
         x: rows, (n, d): an array or frame; a vector is one column.
         y: the rows that go with them.
         z: the rows of what is known.
-        kernel_x: kernel of x; of its residuals in the residual test, where all choices of
-            :func:`independence_test` are open. None for a Gaussian at the median distance with a factor for
-            each category; many scales in the residual test.
+        kernel_x: kernel of x, for ``"kci"`` and ``"residual"``; of its residuals in the residual test, where
+            all choices of :func:`independence_test` are open. None for a Gaussian at the median distance with
+            a factor for each category; many scales in the residual test.
         kernel_y: kernel of y, in the same way.
         kernel_z: kernel of z, None as above. It is tried at several scales, and column by column.
-        method: ``"kci"``: HSIC between the residuals of kernel features, which sees every way x and y may
-            depend given z [Z11]; ``"residual"``: HSIC between the residuals of x and of y themselves after
-            regression on z [F16, §5], stronger where z only shifts x and y. Where z changes their spread
-            it is wrong: residuals whose spread goes together count as dependent; ``"stacked"``: residuals of
-            several regressions, weighted by what they predict of held-out rows, in units of their spread at
-            z. It keeps its level where several columns of z act together, which KCI does not, checks itself
-            (``trusted``), and takes about a second for a few hundred rows.
+        method: ``"stacked"``: residuals of several regressions, weighted by what they predict of held-out
+            rows, in units of their spread at z, compared by four forms at once. It keeps its level where
+            several columns of z act together, and takes about a second for a few hundred rows; ``"kci"``:
+            HSIC between the residuals of kernel features, which sees every way x and y may depend given z
+            [Z11], and is faster; ``"residual"``: HSIC between the residuals of x and of y themselves after
+            regression on z [F16, §5]. Where z changes their spread it is wrong: residuals whose spread goes
+            together count as dependent.
         null: ``"bootstrap"``: random multipliers in KCI, permutations of the residuals in the residual test;
             or ``"gamma"``, an approximation, faster.
         permutations: how many, or draws of the bootstrap.
@@ -215,7 +215,8 @@ def conditional_independence_test(
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (normalised HSIC of the
-        residuals, less what chance gives: about 0 if they are independent, at most 1), ``missing``,
+        residuals, less what chance gives: about 0 if they are independent, at most 1), ``self_check``,
+        ``trusted`` and ``warning`` (whether both regressions on z err in the same places), ``missing``,
         ``plot()`` and ``summary``.
     """
     check_choice(method, "method", METHODS)
@@ -300,16 +301,7 @@ def _stacked(
     learner = None if regressor is None else of_regressor(regressor)
     # Strictly apart: what both sides shared would put the same noise into both residuals.
     sides = residuals_of(left, inputs, rng, learner), residuals_of(right, inputs, rng, learner)
-    n = len(Z)
-    W = np.ones((1 + draws, n))
-    W[1:] = rng.standard_normal((draws, n))
-    near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
-    weights, values = sure(sides), []
-    U, V, P, Q = (weighted(F, weights) for F in (*(s.residuals for s in sides), *(s.features for s in sides)))
-    pairs = [(U, V), (P, Q)]
-    for pair in pairs:
-        values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
-    series = fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values)))
+    series, pairs = four_forms(sides, inputs, draws, rng)
     return ConditionalResult(
         statistic=float(series[0]),
         pvalue=permutation_pvalue(series),
@@ -325,6 +317,25 @@ def _stacked(
         explained=tuple(float(s.explained.mean()) for s in sides),
         doubts=doubts_about(tables[:2], tables[2], [s.left for s in sides]),
     )
+
+
+def four_forms(
+    sides: tuple[Side, Side], inputs: Inputs, draws: int, rng: np.random.Generator
+) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """The statistic and its null, (1 + draws,), and the pairs of residuals that it looks at.
+
+    Residuals and their Gaussian features, each over all rows and near to each other in z.
+    """
+    n = len(inputs.Z)
+    W = np.ones((1 + draws, n))
+    W[1:] = rng.standard_normal((draws, n))
+    near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
+    weights, values = sure(sides), []
+    U, V, P, Q = (weighted(F, weights) for F in (*(s.residuals for s in sides), *(s.features for s in sides)))
+    pairs = [(U, V), (P, Q)]
+    for pair in pairs:
+        values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
+    return fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values))), pairs
 
 
 def _one_kernel(kernel: Any, A: np.ndarray, encoder: Encoder, name: str) -> Kernel:
@@ -371,7 +382,7 @@ class ConditionalResult(TestResult):
         doubts: sentences on why nothing can be said given this z, if so.
     """
 
-    test: str = "kci"
+    test: str = "stacked"
     residuals: tuple[np.ndarray, np.ndarray] = field(
         default_factory=lambda: (np.empty((0, 1)), np.empty((0, 1))), repr=False
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
@@ -229,6 +229,8 @@ class CausalGraph:
             how near it came.
         conflicts: arrows (a, b) that the data or the knowledge asked for, and that were not drawn because
             others contradict them.
+        doubts: edges (a, b) that a test kept which is not to be trusted, as its regressions err in the same
+            places; they may be wrong. Only the test ``"stacked"`` looks.
         frequencies: for each ordered pair (a, b), how often resamples have the edge and the arrow; None
             without resampling.
         alpha: the level of each test.
@@ -240,6 +242,7 @@ class CausalGraph:
     separating_sets: Mapping[Pair, tuple[Name, ...]] = dataclasses.field(default_factory=lambda: Pairs({}))
     pvalues: Mapping[Pair, float] = dataclasses.field(default_factory=lambda: Pairs({}))
     conflicts: tuple[Pair, ...] = ()
+    doubts: tuple[Pair, ...] = ()
     frequencies: Mapping[Pair, Frequency] | None = None
     alpha: float | None = None
     tests: int | None = None
@@ -267,6 +270,11 @@ class CausalGraph:
 
     def _pairs(self, matrix: np.ndarray) -> list[Pair]:
         return [(self.names[i], self.names[j]) for i, j in np.argwhere(matrix)]
+
+    def with_doubts(self, pairs: Iterable[tuple[int, int]]) -> CausalGraph:
+        """The same graph with doubts about those of the pairs of columns that have an edge."""
+        there = [(i, j) for i, j in sorted(pairs) if self.adjacency[i, j] or self.adjacency[j, i]]
+        return dataclasses.replace(self, doubts=tuple((self.names[i], self.names[j]) for i, j in there))
 
     def with_frequencies(self, frequencies: Mapping[Pair, Frequency]) -> CausalGraph:
         """The same graph with the result of :func:`muhat.testing.pc.bootstrap_frequencies`."""
@@ -326,11 +334,12 @@ class CausalGraph:
         return "\n".join([head, *("  " + line for line in lines)])
 
     def _remark(self, pair: Pair, arrow: bool) -> str:
+        doubt = "; in doubt, a test cannot be trusted" if {pair, pair[::-1]} & set(self.doubts) else ""
         if self.frequencies is None:
-            return ""
+            return doubt
         adjacent, directed = self.frequencies[pair]
         this_way = f", in this direction in {percent(directed)}" if arrow else ""
-        return f"; an edge in {percent(adjacent)} of the resamples{this_way}"
+        return f"{doubt}; an edge in {percent(adjacent)} of the resamples{this_way}"
 
     def __str__(self) -> str:
         return self.summary()
