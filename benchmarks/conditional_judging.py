@@ -9,13 +9,12 @@ cells that are there with as many data sets are not made again; of two lines for
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 import time
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ import polars as pl
 
 import muhat as mh
 from benchmarks.conditional_designs import KINDS
+from benchmarks.lines import append, names, read
 from benchmarks.peers.packages import NotInstalled, peer
 
 LEVEL = 0.05
@@ -180,29 +180,6 @@ def judge(design: str, kind: str, n: int, d: int, method: str, runs: int) -> Cel
     )
 
 
-def read(path: Path) -> list[Cell]:
-    """The cells in a file, none if there is no file."""
-    if not path.is_file():
-        return []
-    kinds = {"int": int, "float": float, "str": str}
-    with path.open(newline="", encoding="utf-8") as file:
-        return [
-            Cell(**{f.name: kinds[str(f.type)](row[f.name]) for f in fields(Cell)})
-            for row in csv.DictReader(file)
-        ]
-
-
-def append(path: Path, cell: Cell) -> None:
-    """Add a line to the file, and the names of the columns to a new one."""
-    new = not path.is_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [f.name for f in fields(Cell)], lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(asdict(cell))
-
-
 def said(cell: Cell) -> str:
     """The cell on a line."""
     return (
@@ -210,15 +187,6 @@ def said(cell: Cell) -> str:
         f"{cell.rejected:4.0f} of {cell.runs}, trusted {cell.rejected_trusted:.0f}, "
         f"failed {cell.failed}, {cell.seconds:.3f} s each"
     )
-
-
-def names(text: str, known: Sequence[str], what: str) -> list[str]:
-    """Names between commas, each of which is known."""
-    given = text.split(",")
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        raise SystemExit(f"--{what} has {', '.join(unknown)}: choose from {', '.join(known)}.")
-    return given
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -236,8 +204,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     runs = args.runs
     if args.quick:
         rows, columns, runs = [100], [1], 2
-    methods, kinds = names(args.methods, list(METHODS), "methods"), names(args.kinds, list(KINDS), "kinds")
-    there = {cell.key: cell.runs for cell in read(args.out)}
+    methods, kinds = (
+        names(args.methods, list(METHODS), "--methods"),
+        names(args.kinds, list(KINDS), "--kinds"),
+    )
+    there = {cell.key: cell.runs for cell in read(args.out, Cell)}
     for kind, d, n in product(kinds, columns, rows):
         for design, method in product(KINDS[kind], methods):
             if there.get((design, kind, n, d, method), 0) < runs:

@@ -75,7 +75,7 @@ def test_a_run_goes_on_where_it_was_and_counts_failures(tmp_path: Path, monkeypa
     out = tmp_path / "cells.csv"
     arguments = ["--rows", "60", "--columns", "2", "--runs", "4", "--methods", "kci", "--out", str(out)]
     judging.main([*arguments, "--kinds", "alternatives"])
-    cells = judging.read(out)
+    cells = judging.read(out, Cell)
     assert [cell.design for cell in cells] == list(ALTERNATIVES)
     assert {(c.runs, c.rejected, c.rejected_trusted, c.flagged, c.failed) for c in cells} == {(4, 2, 0, 2, 2)}
     assert len(set(calls)) == len(calls)  # other data each time
@@ -95,7 +95,7 @@ def test_where_all_fail_there_is_no_count(tmp_path: Path, monkeypatch: pytest.Mo
     assert np.isnan([cell.rejected, cell.rejected_trusted, cell.flagged, cell.seconds]).all()
     assert cell.failed == 2
     judging.append(tmp_path / "a.csv", cell)
-    (there,) = judging.read(tmp_path / "a.csv")
+    (there,) = judging.read(tmp_path / "a.csv", Cell)
     assert replace(there, rejected=0, rejected_trusted=0, flagged=0, seconds=0) == Cell(
         "linear", "nulls", 30, 1, "rcit", 2, 0, 0, 0, 0, 2
     )
