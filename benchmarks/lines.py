@@ -21,7 +21,7 @@ def read(path: Path, kind: type[Line]) -> list[Line]:
 
 
 def _values(kind: Any, row: dict[str, str]) -> dict[str, Any]:
-    return {f.name: _KINDS[f.type](row[f.name]) for f in fields(kind)}
+    return {f.name: _KINDS[str(f.type)](row[f.name]) for f in fields(kind)}
 
 
 def append(path: Path, line: Any) -> None:
