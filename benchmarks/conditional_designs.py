@@ -242,7 +242,10 @@ def link_behind_index(rng: np.random.Generator, n: int, d: int) -> Rows:
 
 
 def link_idle_category(rng: np.random.Generator, n: int, d: int) -> Rows:
-    """Linear, beside a category of three levels that has no part in it; a twentieth fewer rows."""
+    """Linear, beside a category of three levels that has no part in it; a twentieth fewer rows.
+
+    At least one column of z is a number, so that there are two for d = 1.
+    """
     n -= n // 20
     z = rng.standard_normal((n, max(d - 1, 1)))
     f, g, e, h = _linked(rng, z)

@@ -7,7 +7,7 @@ import inspect
 import warnings
 from collections.abc import Hashable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,6 +32,24 @@ CONDITIONAL, UNCONDITIONAL = _options(conditional_independence_test), _options(i
 SHARED = CONDITIONAL.keys() & UNCONDITIONAL.keys() - {"method"}  # their methods have different names
 
 
+class Answer(NamedTuple):
+    """What is kept of a result, which itself holds its null and what the regressions leave.
+
+    Attributes:
+        trusted: False where the test says that its own p-value is not to be trusted.
+    """
+
+    statistic: float
+    pvalue: float
+    effect_size: float
+    trusted: bool
+
+    @classmethod
+    def of(cls, result: TestResult) -> Answer:
+        trusted = getattr(result, "trusted", None)
+        return cls(result.statistic, result.pvalue, result.effect_size, trusted is None or bool(trusted))
+
+
 class ColumnTest:
     """Independence of two columns of a table given others, asked many times.
 
@@ -46,10 +64,10 @@ class ColumnTest:
     def __init__(self, table: Any, untrusted: str = "keep", **options: Any) -> None:
         self.table, self.untrusted = table, untrusted
         self.options = checked(untrusted, options)
-        self._answers: dict[tuple[frozenset[Hashable], frozenset[Hashable]], TestResult] = {}
+        self._answers: dict[tuple[frozenset[Hashable], frozenset[Hashable]], Answer] = {}
         self._said = False
 
-    def result(self, x: Hashable, y: Hashable, given: Sequence[Hashable] = ()) -> TestResult:
+    def answer(self, x: Hashable, y: Hashable, given: Sequence[Hashable] = ()) -> Answer:
         """What the test says of columns x and y given others; without any, that of independence."""
         names = list(self._places)
         unknown = [name for name in (x, y, *given) if name not in self._places]
@@ -61,18 +79,18 @@ class ColumnTest:
         if key not in self._answers:
             x, y = sorted((x, y), key=self._places.__getitem__)
             known = sorted(key[1], key=self._places.__getitem__)
-            self._answers[key] = self._ask(x, y, known)
+            self._answers[key] = Answer.of(self._ask(x, y, known))
         return self._answers[key]
 
     def pvalue(self, x: Hashable, y: Hashable, given: Sequence[Hashable] = ()) -> float:
-        """The p-value of :meth:`result`; 1 where it is not trusted and such ones are dropped."""
-        result = self.result(x, y, given)
-        if self.untrusted == "keep" or not distrusted(result):
-            return float(result.pvalue)
+        """The p-value of :meth:`answer`; 1 where it is not trusted and such ones are dropped."""
+        answer = self.answer(x, y, given)
+        if self.untrusted == "keep" or answer.trusted:
+            return answer.pvalue
         if not self._said:
             self._said = True
             warnings.warn(
-                f"The test does not trust its p-value {result.pvalue:.2g} for {x!r} and {y!r} given "
+                f"The test does not trust its p-value {answer.pvalue:.2g} for {x!r} and {y!r} given "
                 f'{list(given)}, which counts as 1, as do others (untrusted="drop"; this is said once). '
                 'Methods that do not check themselves trust none: use method="stacked", or untrusted="keep".',
                 stacklevel=3,
@@ -110,12 +128,6 @@ def checked(untrusted: str, options: dict[str, Any]) -> dict[str, Any]:
         )
     # A fixed seed: whoever asks again must get the same answer.
     return CONDITIONAL | {"random_state": 0} | options
-
-
-def distrusted(result: TestResult) -> bool:
-    """Whether a test says that its own p-value is not to be trusted."""
-    trusted = getattr(result, "trusted", None)
-    return trusted is not None and not trusted
 
 
 def for_causal_learn(*, untrusted: str = "keep", categories: Sequence[int] = (), **options: Any) -> str:
@@ -225,9 +237,9 @@ class PgmpyTest:
                 f"smallest p-value of {self.test.options['permutations']} permutations, so that all would "
                 f'be independent: use permutations={int(2 / significance_level)}, or null="gamma".'
             )
-        result = self.test.result(X, Y, Z)
-        self.p_value_, self.effect_size_ = self.test.pvalue(X, Y, Z), result.effect_size
-        return self.p_value_ > significance_level if boolean else (result.statistic, self.p_value_)
+        answer, pvalue = self.test.answer(X, Y, Z), self.test.pvalue(X, Y, Z)
+        self.p_value_, self.effect_size_ = pvalue, answer.effect_size
+        return pvalue > significance_level if boolean else (answer.statistic, pvalue)
 
 
 def for_pgmpy(data: Any = None, *, untrusted: str = "keep", **options: Any) -> PgmpyTest:

@@ -85,6 +85,14 @@ def test_what_is_not_trusted_is_kept_or_dropped_and_said_once(asked: list[tuple[
     assert len(asked) == 4
 
 
+def test_of_hundreds_of_results_only_numbers_are_kept():
+    test = ColumnTest(TABLE, null="gamma")
+    test.pvalue("sun", "ozone", ["wind"])
+    test.pvalue("sun", "ozone")
+    assert all(np.isscalar(value) for answer in test._answers.values() for value in answer)
+    assert len(pickle.dumps(test._answers)) < 2000
+
+
 @pytest.mark.parametrize("trusted", [True, np.True_, None])
 def test_what_is_trusted_or_not_said_stays(monkeypatch: pytest.MonkeyPatch, trusted: Any):
     monkeypatch.setattr(adapters, "conditional_independence_test", lambda *_, **__: Said(trusted=trusted))
@@ -124,7 +132,7 @@ def test_categories_stay_categories():
     words = pd.DataFrame({"group": [str(g) for g in group], "value": value})
     by_words = mh.independence_test(words[["group"]], words[["value"]], random_state=0, permutations=99)
     test = ColumnTest(table, permutations=99)
-    assert test.result("x[0]", "x[1]").statistic == by_words.statistic
+    assert test.answer("x[0]", "x[1]").statistic == by_words.statistic
     assert test.pvalue("x[1]", "x[2]", ["x[0]", "x[3]"]) <= 0.05
     with pytest.raises(ValueError, match=r"categories has \[7\]: the columns are 0 to 3"):
         adapters.framed(data, [7])
