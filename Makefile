@@ -28,7 +28,7 @@ INSTALL = -m pip --disable-pip-version-check install
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run test test-fast test-statistics test-newest test-oldest lint format docs dist pins bench bench-peers clean
+.PHONY: help run test test-fast test-statistics test-newest test-oldest lint format docs dist pins test-peers bench bench-peers clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ test-newest:  ## run the fast tests with the newest releases of everything
 
 test-oldest: $(OLDEST)  ## run the fast tests with the oldest releases that we accept
 	$(VENV)-oldest/bin/python $(FAST)
+
+test-peers: $(PEERS)  ## run muhat's tests in other packages' searches, in $(VENV_PEERS)
+	$(VENV_PEERS)/bin/python -m pytest tests/testing/test_adapters.py $(PYTEST_ARGS)
 
 lint: $(DEV)  ## check style, format and types
 	$(BIN)/ruff check .

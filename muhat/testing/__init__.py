@@ -1,5 +1,6 @@
 """Tests of difference, dependence and conditional dependence; causal graphs."""
 
+from muhat.testing.adapters import for_causal_learn, for_pgmpy
 from muhat.testing.conditional import ConditionalResult, conditional_independence_test
 from muhat.testing.discover import discover
 from muhat.testing.graph import CausalGraph
@@ -16,6 +17,8 @@ __all__ = [
     "TwoSampleResult",
     "conditional_independence_test",
     "discover",
+    "for_causal_learn",
+    "for_pgmpy",
     "independence_test",
     "two_sample_test",
 ]
