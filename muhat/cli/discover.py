@@ -34,6 +34,7 @@ class Test(StrEnum):
     __test__ = False
 
     kci = "kci"
+    stacked = "stacked"
     residual = "residual"
     fisher_z = "fisher-z"
 
@@ -47,7 +48,11 @@ def discover(
         float, typer.Option(help="Level of each test, between 0 and 1: more keeps more edges.")
     ] = 0.05,
     test: Annotated[
-        Test, typer.Option(help="kci: any relation; residual: faster; fisher-z: linear relations alone.")
+        Test,
+        typer.Option(
+            help="kci: any relation; stacked: stricter, slower; residual: faster; fisher-z: linear relations "
+            "alone."
+        ),
     ] = Test.kci,
     prewhiten: Annotated[
         list[str] | None,
@@ -165,6 +170,10 @@ def _answer(
     )
     if dropped:
         sentence += f" {dropped} rows with missing cells were left out."
+    doubted = {frozenset(pair) for pair in graph.doubts}
+    if doubted:
+        said = "1 edge rests" if len(doubted) == 1 else f"{len(doubted)} edges rest"
+        sentence += f" {said} on a test that is not to be trusted, as its regressions err in the same places."
     torn = {frozenset(pair) for pair in graph.conflicts}
     edges = []
     for (a, b), kind in [*((p, "causes") for p in directed), *((p, "open") for p in undirected)]:
@@ -176,6 +185,7 @@ def _answer(
                 "from": a,
                 "to": b,
                 "kind": kind,
+                "doubtful": frozenset((a, b)) in doubted,
                 "pvalue": graph.pvalues.get((a, b)) if (a, b) in graph.pvalues else None,
                 "adjacent_frequency": often.adjacent if often else None,
                 "directed_frequency": often.directed if often and kind == "causes" else None,

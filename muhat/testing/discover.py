@@ -17,7 +17,15 @@ from muhat.kernels.default import default_kernel
 from muhat.kernels.delta import Delta
 from muhat.learning.stacked import Inputs
 from muhat.testing.bank import choose_kernels
-from muhat.testing.conditional import Smoother, four_forms, interactions, kci, numeric, variable_features
+from muhat.testing.conditional import (
+    LEADING,
+    Smoother,
+    four_forms,
+    interactions,
+    kci,
+    numeric,
+    variable_features,
+)
 from muhat.testing.graph import CausalGraph
 from muhat.testing.hadamard import cross_moments
 from muhat.testing.independence import independence_test
@@ -27,7 +35,7 @@ from muhat.testing.samples import as_sample, column_names, what_it_says
 from muhat.testing.self_check import check_errors
 from muhat.testing.stacked_residuals import Side, residuals_of, tame_columns
 
-TESTS = ("stacked", "kci", "residual", "fisher-z")
+TESTS = ("kci", "stacked", "residual", "fisher-z")
 DRAWS = 499  # of each test that draws its null
 KERNELS = ("median", "learn", "aggregate")
 
@@ -35,7 +43,7 @@ KERNELS = ("median", "learn", "aggregate")
 def discover(
     table: Any,
     alpha: float = 0.05,
-    test: Any = "stacked",
+    test: Any = "kci",
     prewhiten: Any = None,
     *,
     kernel: Any = None,
@@ -56,10 +64,10 @@ def discover(
     Args:
         table: rows of observations: a frame, or an array whose columns get the names "x[0]", "x[1]", …
         alpha: level of each test; edges with a p-value above it go.
-        test: ``"stacked"``, that of :func:`conditional_independence_test`; ``"kci"`` [Z11], faster;
-            ``"residual"``, HSIC of residuals [F16, §5]; ``"fisher-z"``, partial correlation, for linear
-            relations; or a function of arrays ``(x, y, z)`` to a p-value, z being
-            None where nothing is given.
+        test: ``"kci"`` [Z11]; ``"stacked"``, the default of :func:`conditional_independence_test`, stricter
+            and slower; ``"residual"``, HSIC of residuals [F16, §5]; ``"fisher-z"``, partial correlation, for
+            linear relations; or a function of arrays ``(x, y, z)`` to a p-value, z being None where nothing
+            is given.
         prewhiten: columns (names), or an array with a row for every row of the table, e.g. of time: what
             they explain is taken out of every other column first, and they are left out of the graph.
         kernel: of the ``"residual"`` test: None or ``"median"``, ``"learn"``, ``"aggregate"``, or a kernel.
@@ -73,8 +81,9 @@ def discover(
         random_state: seed.
 
     Returns:
-        Graph with ``directed`` and ``undirected`` edges, ``pvalues``, ``separating_sets``, ``frequencies``,
-        ``summary()``, ``plot()`` and ``to_networkx()``.
+        Graph with ``directed`` and ``undirected`` edges, ``pvalues``, ``separating_sets``, ``doubts`` (edges
+        that rest on a test not to be trusted), ``frequencies``, ``summary()``, ``plot()`` and
+        ``to_networkx()``.
     """
     if not callable(test):
         check_choice(test, "test", TESTS)
@@ -172,9 +181,10 @@ def make_test(
         return lambda i, j, S: float(function(Z[:, [i]], Z[:, [j]], Z[:, list(S)] if S else None))
     if test == "fisher-z":
         return _fisher_z(Z)
-    if test == "stacked":
-        return _stacked(Z, encoder, rng, alpha, set() if doubts is None else doubts)
-    return _kci(Z, encoder) if test == "kci" else _residual(Z, encoder, kernel, rng)
+    if test == "residual":
+        return _residual(Z, encoder, kernel, rng)
+    found = set() if doubts is None else doubts
+    return (_kci if test == "kci" else _stacked)(Z, encoder, rng, alpha, found)
 
 
 def part(encoder: Encoder, columns: Sequence[int]) -> Encoder:
@@ -224,9 +234,11 @@ def _stacked(
     return pvalue
 
 
-def _kci(Z: np.ndarray, encoder: Encoder) -> Callable[[int, int, tuple[int, ...]], float]:
+def _kci(
+    Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, alpha: float, doubts: set[tuple[int, int]]
+) -> Callable[[int, int, tuple[int, ...]], float]:
     smoother = _smoothers(Z, encoder)
-    rng = np.random.default_rng(0)
+    seed = int(rng.integers(2**32))
 
     @cache
     def features(i: int) -> np.ndarray:
@@ -242,7 +254,16 @@ def _kci(Z: np.ndarray, encoder: Encoder) -> Callable[[int, int, tuple[int, ...]
     def right(i: int, S: tuple[int, ...]) -> np.ndarray:
         return smoother(S).residuals(features(i)) if S else features(i)
 
-    return lambda i, j, S: kci(left(i, S), right(j, S), "gamma", 0, rng)[1]
+    def pvalue(i: int, j: int, S: tuple[int, ...]) -> float:
+        pair, own = (left(i, S), right(j, S)), np.random.default_rng([seed, i, j, *S])
+        found = kci(*pair, "gamma", 0, own)[1]
+        if found <= alpha and S:
+            predicted = [(features(k) - right(k, S))[:, :LEADING] for k in (i, j)]
+            if not check_errors(numeric(Z[:, list(S)], part(encoder, S)), [pair], own, predicted).sound:
+                doubts.add((i, j))
+        return found
+
+    return pvalue
 
 
 def _residual(

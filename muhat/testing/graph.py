@@ -230,7 +230,7 @@ class CausalGraph:
         conflicts: arrows (a, b) that the data or the knowledge asked for, and that were not drawn because
             others contradict them.
         doubts: edges (a, b) that a test kept which is not to be trusted, as its regressions err in the same
-            places; they may be wrong. Only the test ``"stacked"`` looks.
+            places; they may be wrong. The tests ``"kci"`` and ``"stacked"`` look.
         frequencies: for each ordered pair (a, b), how often resamples have the edge and the arrow; None
             without resampling.
         alpha: the level of each test.
