@@ -1,7 +1,8 @@
 """Draws the pictures of single pages from what the code of these pages computes.
 
-``python docs/images/pages.py`` runs ``docs/howto/density.md``, ``docs/howto/bayes.md`` and
-``docs/howto/track.md``, and draws ``density.png``, ``bayes.png``, ``orbit.png`` and ``room.png``.
+``python docs/images/pages.py`` runs ``docs/howto/depend.md``, ``docs/howto/density.md``,
+``docs/howto/bayes.md`` and ``docs/howto/track.md``, and draws ``self_check.png``, ``density.png``,
+``bayes.png``, ``orbit.png`` and ``room.png``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,21 @@ def run(page: str) -> dict[str, Any]:
     for block in docs_pages.blocks(HERE.parent / "howto" / page):
         docs_pages.run(block, namespace)
     return namespace
+
+
+# -- the self-check of conditional tests -------------------------------------------------------------
+
+
+def self_check(page: dict[str, Any]) -> None:
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.7), layout="constrained")
+    for ax, (method, test) in zip(axes, page["tests"].items(), strict=True):
+        ax.axhline(0, color=PALE, lw=0.8)
+        ax.axvline(0, color=PALE, lw=0.8)
+        ax.scatter(*test.self_check.means, s=24, color=INDIGO if test.trusted else ORANGE, lw=0)
+        said = "to be trusted" if test.trusted else "not to be trusted"
+        ax.set(title=f'"{method}": {said}', xlabel="mean residual of x in a cell of z, in standard errors")
+    axes[0].set_ylabel("mean residual of y in the same cell")
+    save(figure, HERE / "self_check.png")
 
 
 # -- Bayes' rule ---------------------------------------------------------------------------------
@@ -176,6 +192,7 @@ def room(page: dict[str, Any]) -> None:
 
 def main() -> None:
     style()
+    self_check(run("depend.md"))
     density(run("density.md"))
     bayes(run("bayes.md"))
     tracked = run("track.md")
