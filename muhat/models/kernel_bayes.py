@@ -24,6 +24,7 @@ from muhat.models.base import Estimator, both_streamed, encode_outputs
 from muhat.models.density_ratio import numerator_points
 from muhat.models.posterior import MomentPosterior, Posterior, familiarity, seen_gram
 from muhat.operators.bayes import RULES, Pairs, Prior
+from muhat.operators.bayes.balance import Balance
 from muhat.operators.bayes.importance import weighted_regression
 from muhat.operators.bayes.streamed import (
     NOT_AT_HAND,
@@ -210,7 +211,9 @@ class KernelBayes(Estimator):
             W = weighted_regression(pairs.gram_x, np.full(n, 1 / n), cross, choice.reg)
             W = complete_weights(W, 1.0) if self.center else W
         else:
-            known = Prior.of(pairs.gram_z, points, weights)
+            balance = self._balance(points, weights)
+            kept = () if balance is None else (balance(self.Z_), balance.means)
+            known = Prior.of(pairs.gram_z, points, weights, *kept)
             W = rule.posterior_weights(pairs, known, cross, choice.reg)
             W = pairs.completed(known, W, rule.ON_PRIOR) if self.center else W
         on = points if rule.ON_PRIOR else self.Z_
@@ -257,6 +260,12 @@ class KernelBayes(Estimator):
             return self.Z_, np.full(len(self.Z_), 1 / len(self.Z_))
         return prior_points(self, prior, "prior")
 
+    def _balance(self, points: Array, weights: Array) -> Balance | None:
+        """What weights of the pairs keep of the prior, where the density ratio is chosen and not given."""
+        if self.reg_prior is not None or self.rule != "importance":
+            return None
+        return Balance.of(self.Z_, points, weights, set(self.encoder_z_.categories))
+
     def _for(self, points: Array, weights: Array) -> tuple[BayesChoice, Pairs | StreamedPairs]:
         """What is in use with this prior, and the pairs in its Grams."""
         represent_x, represent_z = self._representations()
@@ -293,6 +302,7 @@ class KernelBayes(Estimator):
             self.reg_prior,
             target_value(self),
             self.center,
+            None if even else self._balance(points, weights),
         )
         if self.reg is not None and self.reg_prior is not None and not (tune_x or tune_z):
             choice = BayesChoice(kernel_x, kernel_z, self.reg, self.reg_prior, np.nan, np.empty((0, 3)))
