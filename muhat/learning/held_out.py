@@ -31,6 +31,9 @@ REGULARISERS = np.logspace(-5, 0, 11)
 # Losses within this factor of the least count as equal; of these the largest regulariser is taken, since too
 # small a one costs more than too large a one. Those of squared operators are further apart on their grid.
 FLAT, FLAT_SQUARED = 1.01, 1.002
+# And what x brings at all, the loss of the prior less the least, may be less than that: no more than this share
+# of it is given away.
+GAIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -105,13 +108,15 @@ def choose_bayes(task: Task, rng: np.random.Generator) -> BayesChoice:
         folds = rng.permutation(len(task.Z)) % FOLDS
         ratio = _whole_ratio(task, kernel_z, reg_prior)
         flat = FLAT_SQUARED if task.rule.SQUARED else FLAT
+        nothing = _loss_without_x(ratio, features[0])
         best: tuple[float, Kernel, float] | None = None
         for multiple in MULTIPLES_X if task.tune_x else (1.0,):
             kernel_x = stretch(task.kernel_x, np.full(task.X.shape[1], multiple))
             regs = np.array([task.reg]) if task.reg is not None else scale * _regularisers(task.rule)
             losses = held_out_losses(task, kernel_x, kernel_z, reg_prior, regs, folds, ratio, features)
             path.extend((float(multiple), float(r), float(v)) for r, v in zip(regs, losses, strict=True))
-            i = int(np.flatnonzero(losses <= flat * losses.min())[-1])
+            enough = min(flat * losses.min(), losses.min() + GAIN * max(nothing - losses.min(), 0.0))
+            i = int(np.flatnonzero(losses <= enough)[-1])
             if best is None or losses[i] < best[0]:
                 best = (float(losses[i]), kernel_x, float(regs[i]))
     assert best is not None
@@ -176,6 +181,12 @@ def _whole_ratio(task: Task, kernel_z: Kernel, reg_prior: float) -> Array:
     gram = DenseGram(None, kernel_z, task.Z)
     prior = task.prior(kernel_z(task.Z, task.points), np.arange(len(task.Z)))
     return Pairs(gram, gram, reg_prior, task.target).truncated(prior)
+
+
+def _loss_without_x(ratio: Array, features: Array) -> float:
+    """The loss of the same answer for every x: that of the weighted pairs."""
+    mean = ratio @ features / ratio.sum()
+    return float(ratio @ ((features - mean) ** 2).sum(axis=1) / ratio.sum())
 
 
 def _embedding_features(task: Task, rng: np.random.Generator) -> tuple[Array, Array]:

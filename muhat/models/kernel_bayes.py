@@ -49,7 +49,9 @@ class KernelBayes(Estimator):
             leave-one-out, its median lengthscale is that of the posterior embedding.
         reg: the regulariser of the last inversion, on the operator scale: λ of ``importance``, δ of KBR
             (added to the squared operator), ε of ``deconditional``. None for held-out choice.
-        reg_prior: of the first: η of the density ratio ``(Ĉ_ZZ + ηI)⁻¹``. None for leave-one-out.
+        reg_prior: of the first: η of the density ratio ``(Ĉ_ZZ + ηI)⁻¹``. None for leave-one-out, after which
+            ``importance`` tilts the weights of the pairs so that z has the prior's mean, covariance and shares
+            of categories and of few values. A given η has the plain ratio.
         target: what the density ratio shrinks to where data are few: ``"one"`` (the pairs as they are) or
             ``"zero"`` (as in the papers).
         center: whether what the posterior's weights lack of mass goes to the prior, so that regularisation
@@ -312,7 +314,8 @@ class KernelBayes(Estimator):
         regs = (choice.reg_prior, target_value(self))
         if self.streamed_:
             functions = Functions(self._features_z, Z.mean(axis=0))
-            pairs = StreamedPairs(*self._sources, used_x, used_z, *regs, functions)  # type: ignore[misc]
+            known = {"balance": task.balance, "sample": Z}
+            pairs = StreamedPairs(*self._sources, used_x, used_z, *regs, functions, **known)  # type: ignore[misc]
             last = (choice, used_x, used_z, functions.kernel, functions.centre, pairs.held)
             self.last_prior_ = LastPrior(points.copy(), weights.copy(), *last)
         else:

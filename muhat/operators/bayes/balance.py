@@ -19,8 +19,9 @@ FEW = 12  # values of a column of numbers that are taken one by one, at most
 MOST = 50  # categories that are: the most frequent
 CROSSED = 5  # columns of numbers whose products are taken, at most
 LEAST_UNIT = 0.01  # a column's unit, at least, in standard deviations of the pairs
-RIDGES = 10.0 ** np.arange(-4, 3)  # of λ: the least that leaves enough points is taken
+RIDGE = 1e-4  # ρ, of λ
 LEAST_SIZE = 20.0  # effective points that are enough, unless the ratio itself leaves fewer
+HALVINGS = 30  # to find how much of λ leaves these
 STEPS, TOLERANCE = 50, 1e-9  # of Newton's method
 
 
@@ -98,18 +99,21 @@ class Tilt:
     def of(cls, weights: Array, H: Array, means: Array) -> Tilt:
         """For weights γ (n,), not negative, of points with functions ``H`` (n, q).
 
-        ``λ = argmin log Σ γᵢ exp(λᵀ(hᵢ − τ)) + ρ‖λ‖²/2``, a convex problem. The ridge ρ is raised where
-        too few points would be left, as for a prior that lies beside the pairs.
+        ``λ = argmin log Σ γᵢ exp(λᵀ(hᵢ − τ)) + ρ‖λ‖²/2``, a convex problem. Where that would leave too few
+        points, as for a prior that lies beside the pairs, only a part of λ is taken.
         """
         kept = np.flatnonzero(weights > 0)
         D, log = np.asarray(H)[kept] - means, np.log(np.asarray(weights, dtype=np.float64)[kept])
         least = min(LEAST_SIZE, _size(_shares(log)))
-        slope = np.zeros(D.shape[1])
-        for ridge in RIDGES:
-            found = _newton(D, log, float(ridge))
-            if _size(_shares(log + D @ found)) >= least * (1 - TOLERANCE):
-                slope = found
-                break
+        slope = _newton(D, log, RIDGE)
+        along = D @ slope
+        if _size(_shares(log + along)) < least:
+            low, high = 0.0, float(np.log(np.ptp(along)))  # of −log t: t λ spans many, or one, on the log scale
+            for _ in range(HALVINGS):
+                middle = (low + high) / 2
+                enough = _size(_shares(log + np.exp(-middle) * along)) >= least
+                low, high = (low, middle) if enough else (middle, high)
+            slope = np.exp(-high) * slope
         total = log + D @ slope
         return cls(slope, np.asarray(means), float(_log_sum(log) - _log_sum(total)))
 
