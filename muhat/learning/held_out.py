@@ -31,8 +31,7 @@ REGULARISERS = np.logspace(-5, 0, 11)
 # Losses within this factor of the least count as equal; of these the largest regulariser is taken, since too
 # small a one costs more than too large a one. Those of squared operators are further apart on their grid.
 FLAT, FLAT_SQUARED = 1.01, 1.002
-# And what x brings at all, the loss of the prior less the least, may be less than that: no more than this share
-# of it is given away.
+# Of what x brings at all, the loss of the prior less the least, no more than this share is given away.
 GAIN = 0.05
 
 

@@ -79,19 +79,19 @@ def test_ten_rows_of_numbers(seed):
 @pytest.mark.filterwarnings("ignore:rule=")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["categories", "numbers", "whole numbers"])
-def test_copies_of_all_rows_change_nothing(rule, kind, copies=60):
+def test_copies_of_all_rows_change_nothing(rule, kind):
     """Also beyond the rows that the search looks at; in any order."""
     rng = np.random.default_rng(3)
     if kind == "categories":
         X, Z, at = X_TABLE[:200], Z_TABLE[:200], ASKED
         prior = pd.DataFrame({"z": list("aaabbccccc")})
-        more = pd.concat([prior] * copies, ignore_index=True)
+        more = pd.concat([prior] * 60, ignore_index=True)
     else:
         X, z = numbers(rng)
         Z, at = np.round(z) if kind == "whole numbers" else z, np.array([[0.0], [1.0]])
         prior = rng.normal(1.0, 0.6, 12)
         prior = np.round(prior) if kind == "whole numbers" else prior
-        more = np.tile(prior, copies)
+        more = np.tile(prior, 60)
     model = mh.KernelBayes(rule).fit(X, Z)
     at_z = pd.DataFrame({"z": list("abc")}) if kind == "categories" else np.linspace(-2, 3, 7)[:, None]
     once, often = model.posterior(at, prior), model.posterior(at, more)

@@ -108,7 +108,7 @@ class Tilt:
         slope = _newton(D, log, RIDGE)
         along = D @ slope
         if _size(_shares(log + along)) < least:
-            low, high = 0.0, float(np.log(np.ptp(along)))  # of −log t: t λ spans many, or one, on the log scale
+            low, high = 0.0, float(np.log(np.ptp(along)))  # of −log t, for the part t of λ
             for _ in range(HALVINGS):
                 middle = (low + high) / 2
                 enough = _size(_shares(log + np.exp(-middle) * along)) >= least
