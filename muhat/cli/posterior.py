@@ -37,6 +37,7 @@ class Found:
         interval: (2, p).
         size: effective number of points.
         warned: what the library had to say.
+        matches: simulations that equal the observation.
     """
 
     model: Any
@@ -49,6 +50,18 @@ class Found:
     interval: Any
     size: float
     warned: list[str]
+    matches: float
+
+    @property
+    def method(self) -> str:
+        return "simulations equal to the observation" if self.alone else self.model.method_
+
+    @property
+    def alone(self) -> bool:
+        """Whether the posterior is that of simulations equal to the observation."""
+        from muhat.models.likelihood_free import ENOUGH_MATCHES
+
+        return self.matches >= ENOUGH_MATCHES
 
 
 def posterior(
@@ -215,6 +228,7 @@ def _find(
         mu.quantile([(1 - level) / 2, (1 + level) / 2]),
         spread.size,
         list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))),
+        float(mu.matches[0]),
     )
 
 
@@ -271,7 +285,8 @@ def _answer(
         "rows": frame.height,
         "dropped_rows": dropped,
         "observed": point,
-        "method": found.model.method_,
+        "method": found.method,
+        "matches": found.matches,
         "effective_size": found.size,
         "level": level,
         "support": found.model.support_.words,
@@ -317,6 +332,12 @@ def _notes(found: Found, frame: pl.DataFrame, point: Point) -> list[str]:
         )
     if guessed := found.model.support_.guess:
         out.append(f"{guessed} If that is wrong, give --bounds.")
+    if found.matches:
+        what = "and their parameters are the posterior" if found.alone else "and speak for themselves in it"
+        out.append(
+            f"{found.matches:.0f} of {frame.height} simulations equal the observation, {what}: such "
+            "parameters are draws of the posterior, whatever the method."
+        )
     if found.size < FEW:
         out.append(
             f"The posterior rests on about {found.size:.0f} points: simulate more, best with parameters "
@@ -334,7 +355,7 @@ def _facts(
     if prior is not None:
         facts.append(("draws of the prior", prior.height))
     facts.append(("support", found.model.support_.words))
-    return [*facts, ("method", found.model.method_), ("effective number of points", f"{found.size:.0f}")]
+    return [*facts, ("method", found.method), ("effective number of points", f"{found.size:.0f}")]
 
 
 def _write(draws: Path, found: Found, names: list[str], seed: int) -> None:

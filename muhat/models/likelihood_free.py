@@ -65,6 +65,7 @@ PART = 0.05
 # Simulations equal to the observation that are a posterior by themselves: a mean of 50 draws is off by .14
 # posterior standard deviations, as the other methods are on average. Fewer stand for as many of 50 draws.
 ENOUGH_MATCHES = 50
+LEAST_MATCHES = 5  # that can contradict a method
 # Of equal summaries the rounding, in standard deviations of the column.
 ROUNDING = 1e-9
 
@@ -185,7 +186,9 @@ class LikelihoodFree(Estimator):
         self.simulations_ = Simulations.of(T, X, self.support_)
         self.options_ = self._options(self.simulations_)
         self.selection_: MethodChoice
-        self.selection_, self.choices_ = choose_method(names, self.simulations_, self.options_, rng)
+        # Where simulations equal to the observation answer, no method is asked.
+        asked = equal_rows(X) <= ENOUGH_MATCHES if self.method is None else None
+        self.selection_, self.choices_ = choose_method(names, self.simulations_, self.options_, rng, asked)
         self.method_ = self.selection_.best
         self.seed_ = int(rng.integers(2**32))
         Z = self.simulations_.data / column_units(self.simulations_.data)
@@ -430,8 +433,9 @@ class LikelihoodFree(Estimator):
         """Posteriors with the θ of simulations that equal the observation, and how many these are, (q,).
 
         Such θ are draws of the posterior, whatever the simulator. ``ENOUGH_MATCHES`` of them are the answer;
-        fewer stand for themselves, and the method for the rest of so many draws. Counted by their effective
-        number under another prior. A method that was asked for by name answers alone.
+        fewer stand for themselves, and the method for the rest of so many draws, or for less where they
+        contradict it. Counted by their effective number under another prior. A method that was asked for by
+        name answers alone.
         """
         sims, counts, out = self.simulations_, np.zeros(len(X)), []
         if self.method is not None:
@@ -446,7 +450,11 @@ class LikelihoodFree(Estimator):
                 out.append((points, w))
                 continue
             counts[i] = own.sum() ** 2 / (own**2).sum()
-            share = min(1.0, counts[i] / ENOUGH_MATCHES)
+            share = counts[i] / ENOUGH_MATCHES
+            if counts[i] >= LEAST_MATCHES:
+                doubt = _contradiction(line(theirs), own / own.sum(), line(points), w / w.sum())
+                share = max(share, doubt)
+            share = min(share, 1.0)
             both = np.concatenate([share * own / own.sum(), (1 - share) * w / w.sum()])
             every = np.concatenate([theirs, points])
             kept = slice(len(theirs)) if share == 1 else slice(None)
@@ -546,6 +554,25 @@ class LikelihoodFree(Estimator):
                 "posterior.effective_size()): give more simulations near the observation.",
                 stacklevel=3,
             )
+
+
+def _contradiction(A: np.ndarray, a: np.ndarray, B: np.ndarray, b: np.ndarray) -> float:
+    """The share of draws ``A`` (m, p) against a biased answer ``B`` with which the mean errs least.
+
+    ``1 − (p/m)/Δ²`` with Δ the distance of their means in standard deviations, which James and Stein's rule
+    gives the sample; nothing if they are as near as chance has it.
+    """
+    means = a @ A, b @ B
+    variance = (a @ (A - means[0]) ** 2 + b @ (B - means[1]) ** 2) / 2
+    distance = ((means[0] - means[1]) ** 2 / np.where(variance > 0, variance, 1.0)).sum()
+    noise = A.shape[1] * (a**2).sum()
+    return float(1 - noise / distance) if distance > noise else 0.0
+
+
+def equal_rows(X: np.ndarray) -> np.ndarray:
+    """How many rows of ``X`` (n, d) each row equals, itself included, (n,)."""
+    _, inverse, counts = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse.ravel()])
 
 
 def _taken_apart(theta: Any, x: Any) -> tuple[Any, Any, Support | None, list[str] | None]:
