@@ -52,6 +52,13 @@ class Found:
     warned: list[str]
     matches: float
 
+    def chance(self, j: int, value: float) -> float:
+        """The probability of one value of a parameter."""
+        from muhat.simulation.draws import weighted
+
+        spread = weighted(self.embedding)
+        return float(spread.weights[spread.points[:, j] == value].sum())
+
     @property
     def method(self) -> str:
         return "simulations equal to the observation" if self.alone else self.model.method_
@@ -309,14 +316,14 @@ def _answer(
 
 
 def _sentence(found: Found, names: list[str], level: float) -> str:
-    from muhat.report.cells import cell
+    from muhat.report.cells import cell, where
 
     parts = []
     for j, name in enumerate(names[:3]):
         mean, before = cell(float(found.mean[j])), cell(float(found.prior_mean[j]))
-        low, high = (cell(float(end)) for end in found.interval[:, j])
-        where = f"lies within {low} to {high} with probability {level:g}"
-        parts.append(f"{name} is {mean} on average (prior: {before}) and {where}")
+        low, high = (float(end) for end in found.interval[:, j])
+        lies = where(low, high, level, found.chance(j, low))
+        parts.append(f"{name} is {mean} on average (prior: {before}) and {lies}")
     more = f" The table has all {len(names)} parameters." if len(names) > 3 else ""
     return "Given the observation, " + "; ".join(parts) + f".{more}"
 
