@@ -61,7 +61,6 @@ class Found:
         """Of the atoms, at one point."""
         return (self.density[i] if self.density.is_batch else self.density).probabilities
 
-
     def chance(self, i: int, j: int) -> float | None:
         """Of the least value of an interval at one point, where values are few."""
         if self.atoms is None:

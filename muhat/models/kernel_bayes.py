@@ -50,7 +50,7 @@ class KernelBayes(Estimator):
         reg: the regulariser of the last inversion, on the operator scale: λ of ``importance``, δ of KBR
             (added to the squared operator), ε of ``deconditional``. None for held-out choice.
         reg_prior: of the first: η of the density ratio ``(Ĉ_ZZ + ηI)⁻¹``. None for leave-one-out, after which
-            ``importance`` tilts the weights of the pairs so that z has the prior's mean and covariance, and its
+            ``importance`` tilts the weights of the pairs so that z has the prior's mean, covariance, and
             shares of categories and of few values. A given η has the plain ratio.
         target: what the density ratio shrinks to where data are few: ``"one"`` (the pairs as they are) or
             ``"zero"`` (as in the papers).

@@ -16,8 +16,6 @@ from muhat.kernels.stationary import Stationary
 
 # An observation whose nearest neighbour in training has less kernel correlation than this is unlike all.
 UNLIKE = 0.1
-# A variance of this share of that of all points, and not less than its negative, is rounding.
-ROUNDING = 1e-9
 # Entries of the kernel matrix that are made at a time.
 BLOCK_ELEMENTS = 1 << 23
 
@@ -47,22 +45,6 @@ class Posterior(Familiar, Embedding):
     ) -> None:
         super().__init__(kernel, points, weights, None, encoder)
         self.familiarity = familiarity
-
-    def cov(self) -> Array:
-        """(d, d) or (batch, d, d), with the weights as they are; of a posterior whose covariance would not be
-        positive, as negative weights can make it, with weights projected onto the simplex.
-        """
-        C = super().cov()
-        if not isinstance(C, np.ndarray):
-            return C
-        rows = C if self.is_batch else C[None]
-        unit = np.asarray(self.points).std(axis=0)
-        unit = np.where(unit > 0, unit, 1.0)
-        least = np.linalg.eigvalsh(rows / np.outer(unit, unit))[:, 0]
-        for i in np.flatnonzero(least < -ROUNDING):
-            one = self[i] if self.is_batch else self
-            rows[i] = Embedding.cov(one.simplex())
-        return C
 
     def __getitem__(self, index: Any) -> Posterior:
         part = super().__getitem__(index)

@@ -34,8 +34,8 @@ class SimulatedPosterior(Embedding):
         outside: which columns of each observation lie outside the simulated range, (q, d).
         conflict: which observations conflict with the prior that was given, (q,).
         flagged: which observations are far from anything simulated, or conflict with the prior, (q,).
-        matches: simulations that equal each observation and whose θ are part of the posterior, (q,): all of it
-            from 50 on. Under another prior their effective number.
+        matches: simulations that equal each observation and whose θ are part of the posterior, (q,): all
+            of it from 50 on. Under another prior their effective number.
         support: of θ, that no point leaves; ``print(posterior.support)`` says whether it was inferred.
     """
 

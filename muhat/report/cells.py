@@ -62,4 +62,6 @@ def where(low: float, high: float, level: float, chance: float | None = None) ->
         return f"lies within {ends(low, high)} with probability {level:g}"
     if chance is None:
         return f"is {cell(low)} with probability {level:g} or more"
-    return f"is {cell(low)} with probability {chance:.2g}" if chance < 0.995 else f"is almost surely {cell(low)}"
+    return (
+        f"is {cell(low)} with probability {chance:.2g}" if chance < 0.995 else f"is almost surely {cell(low)}"
+    )
