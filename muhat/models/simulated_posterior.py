@@ -43,7 +43,7 @@ class SimulatedPosterior(Embedding):
     support: Support | None = None
     conflict: np.ndarray | None = None
     far: np.ndarray | None = None
-    matches: np.ndarray | None = None
+    matches: Any = None
 
     def __init__(
         self,
