@@ -61,6 +61,12 @@ class Found:
         """Of the atoms, at one point."""
         return (self.density[i] if self.density.is_batch else self.density).probabilities
 
+    def chance(self, i: int, j: int) -> float | None:
+        """Of the least value of an interval at one point, where values are few."""
+        if self.atoms is None:
+            return None
+        return float(self.probabilities(i)[self.atoms == self.intervals[i, j, 0]].sum())
+
 
 def density(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="A table.")],
@@ -333,14 +339,14 @@ def _familiar(value: float, far: bool) -> str:
 
 
 def _ends(interval: Any) -> str:
-    from muhat.report.cells import cell
+    from muhat.report.cells import ends
 
-    return f"{cell(float(interval[0]))} to {cell(float(interval[1]))}"
+    return ends(*map(float, interval))
 
 
 def _sentence(found: Found, outputs: list[str], names: list[str], level: float, given: bool) -> str:
     """The answer at the first three points."""
-    from muhat.report.cells import cell
+    from muhat.report.cells import cell, where
 
     parts = []
     for i, name in enumerate(names[:3]):
@@ -349,8 +355,8 @@ def _sentence(found: Found, outputs: list[str], names: list[str], level: float, 
             modes = sorted(found.modes[i])
             several = f"; it is most likely near {', '.join(map(cell, modes[:-1]))} or {cell(modes[-1])}"
         what = ", and ".join(
-            f"{column} is {cell(float(found.mean[i, j]))} on average and lies within "
-            f"{_ends(found.intervals[i, j])} with probability {level:g}{several}"
+            f"{column} is {cell(float(found.mean[i, j]))} on average and "
+            f"{where(*map(float, found.intervals[i, j]), level, found.chance(i, j))}{several}"
             for j, column in enumerate(outputs[:3])
         )
         parts.append(f"At {name}, {what}" if given else f"Over all rows, {what}")

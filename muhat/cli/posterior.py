@@ -37,6 +37,7 @@ class Found:
         interval: (2, p).
         size: effective number of points.
         warned: what the library had to say.
+        matches: simulations that equal the observation.
     """
 
     model: Any
@@ -49,6 +50,25 @@ class Found:
     interval: Any
     size: float
     warned: list[str]
+    matches: float
+
+    def chance(self, j: int, value: float) -> float:
+        """The probability of one value of a parameter."""
+        from muhat.simulation.draws import weighted
+
+        spread = weighted(self.embedding)
+        return float(spread.weights[spread.points[:, j] == value].sum())
+
+    @property
+    def method(self) -> str:
+        return "simulations equal to the observation" if self.alone else self.model.method_
+
+    @property
+    def alone(self) -> bool:
+        """Whether the posterior is that of simulations equal to the observation."""
+        from muhat.models.likelihood_free import ENOUGH_MATCHES
+
+        return self.matches >= ENOUGH_MATCHES
 
 
 def posterior(
@@ -215,6 +235,7 @@ def _find(
         mu.quantile([(1 - level) / 2, (1 + level) / 2]),
         spread.size,
         list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))),
+        float(mu.matches[0]),
     )
 
 
@@ -271,7 +292,8 @@ def _answer(
         "rows": frame.height,
         "dropped_rows": dropped,
         "observed": point,
-        "method": found.model.method_,
+        "method": found.method,
+        "matches": found.matches,
         "effective_size": found.size,
         "level": level,
         "support": found.model.support_.words,
@@ -294,14 +316,14 @@ def _answer(
 
 
 def _sentence(found: Found, names: list[str], level: float) -> str:
-    from muhat.report.cells import cell
+    from muhat.report.cells import cell, where
 
     parts = []
     for j, name in enumerate(names[:3]):
         mean, before = cell(float(found.mean[j])), cell(float(found.prior_mean[j]))
-        low, high = (cell(float(end)) for end in found.interval[:, j])
-        where = f"lies within {low} to {high} with probability {level:g}"
-        parts.append(f"{name} is {mean} on average (prior: {before}) and {where}")
+        low, high = (float(end) for end in found.interval[:, j])
+        lies = where(low, high, level, found.chance(j, low))
+        parts.append(f"{name} is {mean} on average (prior: {before}) and {lies}")
     more = f" The table has all {len(names)} parameters." if len(names) > 3 else ""
     return "Given the observation, " + "; ".join(parts) + f".{more}"
 
@@ -317,6 +339,12 @@ def _notes(found: Found, frame: pl.DataFrame, point: Point) -> list[str]:
         )
     if guessed := found.model.support_.guess:
         out.append(f"{guessed} If that is wrong, give --bounds.")
+    if found.matches:
+        what = "and their parameters are the posterior" if found.alone else "and speak for themselves in it"
+        out.append(
+            f"{found.matches:.0f} of {frame.height} simulations equal the observation, {what}: such "
+            "parameters are draws of the posterior, whatever the method."
+        )
     if found.size < FEW:
         out.append(
             f"The posterior rests on about {found.size:.0f} points: simulate more, best with parameters "
@@ -334,7 +362,7 @@ def _facts(
     if prior is not None:
         facts.append(("draws of the prior", prior.height))
     facts.append(("support", found.model.support_.words))
-    return [*facts, ("method", found.model.method_), ("effective number of points", f"{found.size:.0f}")]
+    return [*facts, ("method", found.method), ("effective number of points", f"{found.size:.0f}")]
 
 
 def _write(draws: Path, found: Found, names: list[str], seed: int) -> None:

@@ -16,7 +16,7 @@ from muhat.gram.nystrom import NystromKernel
 from muhat.kernels.base import Kernel
 from muhat.learning.leave_one_out import stretch
 from muhat.operators.bayes import Pairs, Prior
-from muhat.operators.bayes.pairs import check_overlap
+from muhat.operators.bayes.balance import Balance
 from muhat.operators.ratio import LeastSquares, covered, kulsif
 
 # Pairs and points of the prior that the search looks at, at most.
@@ -31,6 +31,8 @@ REGULARISERS = np.logspace(-5, 0, 11)
 # Losses within this factor of the least count as equal; of these the largest regulariser is taken, since too
 # small a one costs more than too large a one. Those of squared operators are further apart on their grid.
 FLAT, FLAT_SQUARED = 1.01, 1.002
+# Of what x brings at all, the loss of the prior less the least, no more than this share is given away.
+GAIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class BayesChoice:
 class Task:
     """A rule, its pairs and its prior, with what is given and what is free (None).
 
-    ``center`` says whether what the posterior's weights lack of mass goes to the prior.
+    ``center`` says whether what the posterior's weights lack of mass goes to the prior; ``balance`` has
+    functions whose means under the prior the weights of the pairs are to keep.
     """
 
     rule: ModuleType
@@ -74,13 +77,23 @@ class Task:
     reg_prior: float | None
     target: float
     center: bool = False
+    balance: Balance | None = None
 
     def thin(self, rng: np.random.Generator) -> Task:
-        """The same on few enough rows."""
+        """The same on few enough rows, equal points of the prior as one."""
         rows = _some(len(self.Z), rng)
-        mine, weights = _thin_weights(self.weights, rng)
+        points, weights = _distinct(self.points, self.weights)
+        mine, weights = _thin_weights(weights, rng)
         fields = vars(self) | {"X": self.X[rows], "Z": self.Z[rows]}
-        return Task(**(fields | {"points": self.points[mine], "weights": weights}))
+        return Task(**(fields | {"points": points[mine], "weights": weights}))
+
+    def prior(self, cross: Array, rows: Array) -> Prior:
+        """The prior seen from these pairs, for ``k(Z, points)`` (n, m)."""
+        known: tuple[Any, ...] = ()
+        if self.balance is not None:
+            known = (self.balance(self.Z[rows]), self.balance.means)
+        values = (cross[rows] @ self.weights)[:, None]
+        return Prior(values, self.points, self.weights, cross[rows], *known)
 
 
 def choose_bayes(task: Task, rng: np.random.Generator) -> BayesChoice:
@@ -94,13 +107,15 @@ def choose_bayes(task: Task, rng: np.random.Generator) -> BayesChoice:
         folds = rng.permutation(len(task.Z)) % FOLDS
         ratio = _whole_ratio(task, kernel_z, reg_prior)
         flat = FLAT_SQUARED if task.rule.SQUARED else FLAT
+        nothing = _loss_without_x(ratio, features[0])
         best: tuple[float, Kernel, float] | None = None
         for multiple in MULTIPLES_X if task.tune_x else (1.0,):
             kernel_x = stretch(task.kernel_x, np.full(task.X.shape[1], multiple))
             regs = np.array([task.reg]) if task.reg is not None else scale * _regularisers(task.rule)
             losses = held_out_losses(task, kernel_x, kernel_z, reg_prior, regs, folds, ratio, features)
             path.extend((float(multiple), float(r), float(v)) for r, v in zip(regs, losses, strict=True))
-            i = int(np.flatnonzero(losses <= flat * losses.min())[-1])
+            enough = min(flat * losses.min(), losses.min() + GAIN * max(nothing - losses.min(), 0.0))
+            i = int(np.flatnonzero(losses <= enough)[-1])
             if best is None or losses[i] < best[0]:
                 best = (float(losses[i]), kernel_x, float(regs[i]))
     assert best is not None
@@ -114,13 +129,14 @@ def choose_prior_part(task: Task) -> tuple[Kernel, float]:
         return task.kernel_z, task.reg_prior
     near = covered(task.points, task.Z)
     points, weights = (task.points[near], task.weights[near]) if near.any() else (task.points, task.weights)
+    known = _shared(points, task.Z)
     best: tuple[float, Kernel, float] | None = None
     regs = RATIO_REGULARISERS if task.reg_prior is None else np.array([task.reg_prior])
     for multiple in MULTIPLES_Z if task.tune_z else (1.0,):
         kernel = stretch(task.kernel_z, np.full(task.Z.shape[1], multiple))
         features = kulsif.basis(kernel, points, task.Z, np.random.default_rng(0))
         A, B = features.features(points), features.features(task.Z)
-        least = LeastSquares(A, weights, B, target=task.target)
+        least = LeastSquares(A, weights, B, target=task.target, known=known)
         scores = np.array([least.score(float(r)) for r in regs])
         i = int(scores.argmin())
         if best is None or scores[i] < best[0]:
@@ -147,7 +163,7 @@ def held_out_losses(
     for fold in range(FOLDS):
         train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         pairs = Pairs(_cut(K, train), _cut(G, train), reg_prior, task.target)
-        prior = Prior((cross[train] @ task.weights)[:, None], task.points, task.weights, cross[train])
+        prior = task.prior(cross, train)
         known = of_prior if task.rule.ON_PRIOR else of_pairs[train]
         for j, reg in enumerate(regs):
             W = task.rule.posterior_weights(pairs, prior, K[np.ix_(train, test)], float(reg))
@@ -162,9 +178,14 @@ def _cut(K: Array, rows: Array) -> DenseGram:
 
 def _whole_ratio(task: Task, kernel_z: Kernel, reg_prior: float) -> Array:
     gram = DenseGram(None, kernel_z, task.Z)
-    ratio = Pairs(gram, gram, reg_prior, task.target).ratio(Prior.of(gram, task.points, task.weights))
-    check_overlap(ratio)
-    return np.maximum(ratio, 0.0)
+    prior = task.prior(kernel_z(task.Z, task.points), np.arange(len(task.Z)))
+    return Pairs(gram, gram, reg_prior, task.target).truncated(prior)
+
+
+def _loss_without_x(ratio: Array, features: Array) -> float:
+    """The loss of the same answer for every x: that of the weighted pairs."""
+    mean = ratio @ features / ratio.sum()
+    return float(ratio @ ((features - mean) ** 2).sum(axis=1) / ratio.sum())
 
 
 def _embedding_features(task: Task, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -181,6 +202,28 @@ def _scale(task: Task) -> float:
 
 def _regularisers(rule: ModuleType) -> Array:
     return REGULARISERS**2 if rule.SQUARED else REGULARISERS
+
+
+def _distinct(points: Array, weights: Array) -> tuple[Array, Array]:
+    """Each point once, in order of appearance, with the weight of all its copies.
+
+    A prior is what its rows say together: written twice it is the same.
+    """
+    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
+    if len(first) == len(points):
+        return points, weights
+    order = np.argsort(first)
+    return points[first[order]], np.bincount(inverse.ravel(), weights, len(first))[order]
+
+
+def _shared(points: Array, Z: Array) -> Array:
+    """Which points (m, d) are values that several rows of ``Z`` (n, d) have, (m,).
+
+    There the prior is known: how often a value comes is stated, and left out it would be lost.
+    """
+    seen, counts = np.unique(Z, axis=0, return_counts=True)
+    several = {row.tobytes() for row in seen[counts > 1] + 0.0}
+    return np.array([row.tobytes() in several for row in points + 0.0], dtype=bool)
 
 
 def _thin_weights(weights: Array, rng: np.random.Generator) -> tuple[Array, Array]:

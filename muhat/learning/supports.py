@@ -14,7 +14,8 @@ NEAR_ROWS = 0.05  # share of rows that says how dense a sample is near its end
 GAPS = 6.0  # a sample reaches a bound within so many gaps of its last rows; where it does, e⁻⁶ would miss it
 TOP_SHARE = 0.01  # at least this share lies in the upper tenth of [0, 1] where 1 is a bound,
 TOP_GAPS = 18.0  # and the gap to it may be larger: the density of Beta(a, 2) falls to zero there
-MARGIN = 3.0  # gaps beyond the ends of a uniform sample within which its bounds lie, at the level e⁻³
+MARGIN = 3.0  # gaps beyond the ends of a uniform sample within which its bounds lie, at the level e⁻³; of
+ROUND_MARGIN = 7.0  # bounds at 0 and at powers of ten, which priors often have, few may be missed: e⁻⁷
 REMEDY = "Give the prior or bounds that theta was drawn from, or leave prior out to infer them."
 SUM = 1e-6  # relative tolerance of the sum of a simplex
 
@@ -310,8 +311,20 @@ def _close(ordered: np.ndarray, gaps: float) -> bool:
 def _box(low: float, high: float, n: int) -> tuple[float, float]:
     """Bounds of a uniform sample: round ones where they may be, else beyond its ends by the usual gap."""
     gap = (high - low) / (n - 1)
-    below, above = _round_within(low - MARGIN * gap, low), _round_within(high, high + MARGIN * gap)
+    below = _power_within(low - ROUND_MARGIN * gap, low)
+    above = _power_within(high, high + ROUND_MARGIN * gap)
+    below = _round_within(low - MARGIN * gap, low) if below is None else below
+    above = _round_within(high, high + MARGIN * gap) if above is None else above
     return (low - gap if below is None else below), (high + gap if above is None else above)
+
+
+def _power_within(a: float, b: float) -> float | None:
+    """Zero or a power of ten of either sign in [a, b]; None if there is none."""
+    if a <= 0 <= b:
+        return 0.0
+    least, largest = sorted((abs(a), abs(b)))
+    power = float(f"1e{int(np.floor(np.log10(largest)))}")
+    return float(np.copysign(power, a)) if least <= power else None
 
 
 def _round_within(a: float, b: float) -> float | None:

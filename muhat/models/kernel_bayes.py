@@ -24,6 +24,7 @@ from muhat.models.base import Estimator, both_streamed, encode_outputs
 from muhat.models.density_ratio import numerator_points
 from muhat.models.posterior import MomentPosterior, Posterior, familiarity, seen_gram
 from muhat.operators.bayes import RULES, Pairs, Prior
+from muhat.operators.bayes.balance import Balance
 from muhat.operators.bayes.importance import weighted_regression
 from muhat.operators.bayes.streamed import (
     NOT_AT_HAND,
@@ -48,7 +49,9 @@ class KernelBayes(Estimator):
             leave-one-out, its median lengthscale is that of the posterior embedding.
         reg: the regulariser of the last inversion, on the operator scale: λ of ``importance``, δ of KBR
             (added to the squared operator), ε of ``deconditional``. None for held-out choice.
-        reg_prior: of the first: η of the density ratio ``(Ĉ_ZZ + ηI)⁻¹``. None for leave-one-out.
+        reg_prior: of the first: η of the density ratio ``(Ĉ_ZZ + ηI)⁻¹``. None for leave-one-out, after which
+            ``importance`` tilts the weights of the pairs so that z has the prior's mean, covariance, and
+            shares of categories and of few values. A given η has the plain ratio.
         target: what the density ratio shrinks to where data are few: ``"one"`` (the pairs as they are) or
             ``"zero"`` (as in the papers).
         center: whether what the posterior's weights lack of mass goes to the prior, so that regularisation
@@ -210,7 +213,9 @@ class KernelBayes(Estimator):
             W = weighted_regression(pairs.gram_x, np.full(n, 1 / n), cross, choice.reg)
             W = complete_weights(W, 1.0) if self.center else W
         else:
-            known = Prior.of(pairs.gram_z, points, weights)
+            balance = self._balance(points, weights)
+            kept = () if balance is None else (balance(self.Z_), balance.means)
+            known = Prior.of(pairs.gram_z, points, weights, *kept)
             W = rule.posterior_weights(pairs, known, cross, choice.reg)
             W = pairs.completed(known, W, rule.ON_PRIOR) if self.center else W
         on = points if rule.ON_PRIOR else self.Z_
@@ -257,6 +262,12 @@ class KernelBayes(Estimator):
             return self.Z_, np.full(len(self.Z_), 1 / len(self.Z_))
         return prior_points(self, prior, "prior")
 
+    def _balance(self, points: Array, weights: Array) -> Balance | None:
+        """What weights of the pairs keep of the prior, where the density ratio is chosen and not given."""
+        if self.reg_prior is not None or self.rule != "importance":
+            return None
+        return Balance.of(self.Z_, points, weights, set(self.encoder_z_.categories))
+
     def _for(self, points: Array, weights: Array) -> tuple[BayesChoice, Pairs | StreamedPairs]:
         """What is in use with this prior, and the pairs in its Grams."""
         represent_x, represent_z = self._representations()
@@ -293,6 +304,7 @@ class KernelBayes(Estimator):
             self.reg_prior,
             target_value(self),
             self.center,
+            None if even else self._balance(points, weights),
         )
         if self.reg is not None and self.reg_prior is not None and not (tune_x or tune_z):
             choice = BayesChoice(kernel_x, kernel_z, self.reg, self.reg_prior, np.nan, np.empty((0, 3)))
@@ -302,7 +314,8 @@ class KernelBayes(Estimator):
         regs = (choice.reg_prior, target_value(self))
         if self.streamed_:
             functions = Functions(self._features_z, Z.mean(axis=0))
-            pairs = StreamedPairs(*self._sources, used_x, used_z, *regs, functions)  # type: ignore[misc]
+            known = {"balance": task.balance, "sample": Z}
+            pairs = StreamedPairs(*self._sources, used_x, used_z, *regs, functions, **known)  # type: ignore[misc]
             last = (choice, used_x, used_z, functions.kernel, functions.centre, pairs.held)
             self.last_prior_ = LastPrior(points.copy(), weights.copy(), *last)
         else:

@@ -21,7 +21,8 @@ class SimulatedPosterior(Embedding):
 
     What the points are depends on the method: simulated θ moved to where they would be had they led to the
     observation (``adjusted``), draws of the prior or about those that matter (``surrogate``), the prior's
-    points (``dme``, ``kelfi``), or the simulated θ themselves. In a batch each embedding keeps its points:
+    points (``dme``, ``kelfi``), or the simulated θ themselves, as those of simulations that equal the
+    observation. In a batch each embedding keeps its points:
     ``points`` are all of them, and ``weights`` (batch, all points) are zero on those of others.
 
     Attributes:
@@ -33,6 +34,8 @@ class SimulatedPosterior(Embedding):
         outside: which columns of each observation lie outside the simulated range, (q, d).
         conflict: which observations conflict with the prior that was given, (q,).
         flagged: which observations are far from anything simulated, or conflict with the prior, (q,).
+        matches: simulations that equal each observation and whose θ are part of the posterior, (q,): all
+            of it from 50 on. Under another prior their effective number.
         support: of θ, that no point leaves; ``print(posterior.support)`` says whether it was inferred.
     """
 
@@ -40,6 +43,7 @@ class SimulatedPosterior(Embedding):
     support: Support | None = None
     conflict: np.ndarray | None = None
     far: np.ndarray | None = None
+    matches: Any = None
 
     def __init__(
         self,
@@ -53,10 +57,12 @@ class SimulatedPosterior(Embedding):
         single: bool = False,
         support: Support | None = None,
         conflict: np.ndarray | None = None,
+        matches: np.ndarray | None = None,
     ) -> None:
         self.parts, self.kernels, self.method = parts, kernels, method
         self.remoteness, self.outside, self.far = remoteness, outside, flagged
         self.conflict = np.zeros(len(parts), dtype=bool) if conflict is None else conflict
+        self.matches = np.zeros(len(parts)) if matches is None else matches
         self.flagged = flagged | self.conflict
         self.encoder, self.single, self.support = encoder, single, support
         self._coefficients = None
@@ -124,6 +130,7 @@ class SimulatedPosterior(Embedding):
             np.ndim(which) == 0,
             self.support,
             None if self.conflict is None else self.conflict[rows],
+            None if self.matches is None else self.matches[rows],
         )
 
     def __repr__(self) -> str:

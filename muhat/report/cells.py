@@ -43,3 +43,25 @@ def _real(value: float) -> str:
         return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
     digits = max(0, 2 - int(np.floor(np.log10(abs(value)))))
     return f"{value:.{digits}f}"
+
+
+def ends(low: float, high: float) -> str:
+    """An interval as its ends, or the one value that it is."""
+    return cell(low) if low == high else f"{cell(low)} to {cell(high)}"
+
+
+def where(low: float, high: float, level: float, chance: float | None = None) -> str:
+    """Where a number lies, as a part of a sentence.
+
+    Args:
+        low, high: an interval with this probability.
+        level: the probability.
+        chance: that of ``low`` alone, said where the interval is this one value; None if it is not known.
+    """
+    if low < high:
+        return f"lies within {ends(low, high)} with probability {level:g}"
+    if chance is None:
+        return f"is {cell(low)} with probability {level:g} or more"
+    return (
+        f"is {cell(low)} with probability {chance:.2g}" if chance < 0.995 else f"is almost surely {cell(low)}"
+    )

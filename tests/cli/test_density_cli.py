@@ -260,3 +260,10 @@ def test_few_values_are_mentioned(tmp_path):
     pl.DataFrame({"y": [1, 2, 3, 4] * 10}).write_csv(tmp_path / "t.csv")
     found = record(tmp_path / "t.csv", "--y", "y")
     assert any("takes only 4 different values" in note for note in found["notes"])
+
+
+def test_an_interval_of_one_value_is_that_value(tmp_path):
+    pl.DataFrame({"y": [0] * 37 + [1, 2, 3]}).write_csv(tmp_path / "t.csv")
+    found = record(tmp_path / "t.csv", "--y", "y", "--level", 0.5)
+    assert "and is 0 with probability 0.93" in found["summary"]
+    assert "within" not in found["summary"]

@@ -200,3 +200,15 @@ def test_bad_bounds_are_refused(data):
     assert "must be within 0 to 0.5" in said
     assert "leave --bounds out" in said
     assert "prior" not in said
+
+
+def test_simulations_that_equal_the_observation(tmp_path):
+    rng = np.random.default_rng(0)
+    chance = rng.integers(0, 4, 500) / 3
+    pl.DataFrame({"chance": chance, "count": rng.binomial(3, chance)}).write_csv(tmp_path / "counts.csv")
+    found = record(tmp_path / "counts.csv", "--theta", "chance", "--x", "count", "--observed", "count=0")
+    assert found["matches"] >= 50
+    assert found["method"] == "simulations equal to the observation"
+    assert "equal the observation" in " ".join(found["notes"])
+    assert found["parameters"][0]["mean"] == pytest.approx(8 / 27 / 3 / (1 + 8 / 27 + 1 / 27), abs=0.08)
+    assert "chance is" in found["summary"]

@@ -96,9 +96,18 @@ class TestChoice:
     ):
         losses = np.concatenate([[1.0, 1.001, 1.008], np.linspace(1.02, 2, len(held_out.REGULARISERS) - 3)])
         monkeypatch.setattr(held_out, "held_out_losses", lambda *_: losses)
+        monkeypatch.setattr(held_out, "_loss_without_x", lambda *_: 2.0)
         choice = choose_bayes(task(rule), np.random.default_rng(0))
         assert choice.reg == choice.path[at, 1]
         assert choice.score == losses[at]
+
+    def test_what_counts_as_equal_is_little_of_what_x_brings(self, monkeypatch):
+        """Where x says little all losses lie within a hundredth: that is no reason to forget x."""
+        losses = np.linspace(1.0, 1.009, len(held_out.REGULARISERS))
+        monkeypatch.setattr(held_out, "held_out_losses", lambda *_: losses)
+        monkeypatch.setattr(held_out, "_loss_without_x", lambda *_: 1.01)
+        choice = choose_bayes(task(), np.random.default_rng(0))
+        assert choice.reg == choice.path[0, 1]
 
     @pytest.mark.parametrize(
         ("rule", "power"), [("importance", 1), ("deconditional", 1), ("kbr_b", 2), ("kbr_a", 2)]

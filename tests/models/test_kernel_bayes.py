@@ -221,7 +221,9 @@ class TestChoice:
         assert choice.score > 0
         tried = {"reg": 11, "kernel_x": 4}.get(free, 1)
         assert len(choice.path) == tried
-        # The posterior uses what was chosen.
+        # The posterior uses what was chosen; a ratio that is chosen is tilted, too (test_kernel_bayes_prior).
+        if free == "reg_prior":
+            return
         again = fitted(**{free: getattr(choice, free)}).posterior(QUERY, PRIOR)
         assert_allclose(model.posterior(QUERY, PRIOR).weights, again.weights, rtol=1e-6, atol=1e-10)
 

@@ -233,6 +233,26 @@ def test_bounds_are_not_found_where_there_are_none():
     assert found <= 2  # of 240; a bound that far away would do no harm
 
 
+def test_round_bounds_of_uniform_parameters_are_hardly_missed():
+    """A prior on (0, 1) must not be cut because a sample ends a little before 1."""
+    for low, high, n in ((0, 1, 2000), (0, 10, 300), (-1, 1, 300), (0.1, 100, 1000), (-100, 0, 200)):
+        rng = np.random.default_rng(n)
+        support = infer_support(rng.uniform(low, high, (n, 60)))
+        looked = np.isfinite(support.upper)  # some columns do not look uniform
+        assert looked.sum() > 50
+        assert (support.upper[looked] == high).mean() > 0.98
+        assert low == 0.1 or (support.lower[looked] == low).mean() > 0.98
+        assert ((support.lower <= low) & (support.upper >= high))[looked].mean() > 0.98
+
+
+def test_bounds_that_are_not_round_stay_near_the_sample():
+    rng = np.random.default_rng(0)
+    support = infer_support(rng.uniform(0.317, 0.933, (1000, 40)))
+    looked = np.isfinite(support.upper)
+    assert (support.upper[looked] < 0.945).all()
+    assert (support.lower[looked] > 0.305).all()
+
+
 def test_a_normal_parameter_far_above_zero_is_not_harmed():
     rng = np.random.default_rng(0)
     theta = rng.normal(5, 1, 800)

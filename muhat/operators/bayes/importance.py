@@ -14,7 +14,7 @@ from muhat._array import Array, namespace
 from muhat._linalg import cholesky
 from muhat.gram import Factored, Gram, LowRankGram, as_dense
 from muhat.gram.lowrank import second_moment
-from muhat.operators.bayes.pairs import Pairs, Prior, check_overlap
+from muhat.operators.bayes.pairs import Pairs, Prior, truncate
 
 NAME = "importance"
 ON_PRIOR = False  # weights are on the z of the pairs
@@ -25,13 +25,7 @@ NEGLIGIBLE = 1e-10
 
 def posterior_weights(pairs: Pairs, prior: Prior, cross: Array | Factored, reg: float) -> Array:
     """Weights (batch, n) of the posteriors given observations with ``k(X, x)`` (n, batch)."""
-    return weighted_regression(pairs.gram_x, truncate(pairs.ratio(prior)) / len(pairs), cross, reg)
-
-
-def truncate(ratio: Array) -> Array:
-    """``max(0, γ)`` [X22, Alg. 1, step 2]."""
-    check_overlap(ratio)
-    return namespace(ratio).maximum(ratio, 0.0)
+    return weighted_regression(pairs.gram_x, pairs.truncated(prior) / len(pairs), cross, reg)
 
 
 def weighted_regression(gram_x: Gram, D: Array, cross: Array | Factored, reg: float) -> Array:
@@ -52,3 +46,6 @@ def weighted_regression(gram_x: Gram, D: Array, cross: Array | Factored, reg: fl
     seen = as_dense(cross)[active]
     out[:, active] = as_dense(part.ridge(reg, D[active]).regress(np.asfortranarray(seen))).T
     return out
+
+
+__all__ = ["NAME", "ON_PRIOR", "SQUARED", "posterior_weights", "truncate", "weighted_regression"]

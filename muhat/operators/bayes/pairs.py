@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from muhat._array import Array, is_traced, namespace
 from muhat.gram import Factored, FeatureMap, Gram, LowRankGram, Ridge, as_dense
+from muhat.operators.bayes.balance import Tilt
 from muhat.operators.conditional import complete_weights
 
 # A prior whose embedding is below this share of k(z, z) at every z of the pairs has no mass there.
@@ -69,6 +71,18 @@ class Pairs:
             values = _difference(values, self._uniform, self.target)
         return self.target + len(self) * as_dense(self.ridge_z.regress(values))[:, 0]
 
+    def truncated(self, prior: Prior) -> Array:
+        """``max(0, γ)`` [X22, Alg. 1, step 2], tilted to the prior's means of its functions if it has any."""
+        last = self.__dict__.get("_truncated")
+        if last is not None and last[0] is prior:
+            return last[1]
+        ratio = truncate(self.ratio(prior))
+        if prior.functions is not None and prior.means is not None:
+            ratio = ratio * Tilt.of(ratio, prior.functions, prior.means)(prior.functions)
+        if not is_traced(ratio):
+            self.__dict__["_truncated"] = (prior, ratio)
+        return ratio
+
     def completed(self, prior: Prior, weights: Array, on_prior: bool) -> Array:
         """Posterior weights (batch, n or m) with what lacks of one given to the prior: ``w + (1 − Σw) π``.
 
@@ -80,8 +94,7 @@ class Pairs:
             weights: w, of a rule.
             on_prior: whether they are on the prior's points.
         """
-        xp = namespace(weights)
-        base = prior.weights if on_prior else xp.maximum(self.ratio(prior), 0.0)
+        base = prior.weights if on_prior else self.truncated(prior)
         return complete_weights(weights, 1.0, base / base.sum())
 
     @cached_property
@@ -111,20 +124,33 @@ class Prior:
         points: what the prior's weights are on, (m, d).
         weights: α, (m,).
         cross: ``k(zᵢ, points)``, (n, m).
+        functions: of the z of the pairs, (n, q), whose means the pairs' weights are to keep; None for none.
+        means: of these functions under the prior, (q,).
     """
 
     values: Array | Factored
     points: Array
     weights: Array
     cross: Array | Factored
+    functions: Array | None = None
+    means: Array | None = None
 
     @classmethod
-    def of(cls, gram_z: Gram, points: Array, weights: Array) -> Prior:
+    def of(
+        cls,
+        gram_z: Gram,
+        points: Array,
+        weights: Array,
+        functions: Array | None = None,
+        means: Array | None = None,
+    ) -> Prior:
         """The prior ``Σⱼ αⱼ φ(z̃ⱼ)``."""
         cross = gram_z.cross(points)
         if isinstance(cross, Factored):
-            return cls(Factored(cross.left, (cross.right @ weights)[:, None]), points, weights, cross)
-        return cls((cross @ weights)[:, None], points, weights, cross)
+            values: Any = Factored(cross.left, (cross.right @ weights)[:, None])
+        else:
+            values = (cross @ weights)[:, None]
+        return cls(values, points, weights, cross, functions, means)
 
     @property
     def mass(self) -> Array:
@@ -147,6 +173,12 @@ def _difference(a: Array | Factored, b: Array | Factored, t: float) -> Array | F
 
 class NoOverlap(ValueError):
     """The prior has no mass where the pairs are."""
+
+
+def truncate(ratio: Array) -> Array:
+    """``max(0, γ)`` [X22, Alg. 1, step 2]."""
+    check_overlap(ratio)
+    return namespace(ratio).maximum(ratio, 0.0)
 
 
 def check_overlap(ratio: Array) -> None:

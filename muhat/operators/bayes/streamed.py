@@ -20,6 +20,7 @@ from muhat._array import Array
 from muhat._linalg import Cholesky, cholesky
 from muhat.engine import Rows, sum_rows
 from muhat.operators.bayes import deconditional, importance, kbr_a
+from muhat.operators.bayes.balance import Balance, Tilt
 from muhat.operators.bayes.kbr_b import squared_solve
 from muhat.operators.bayes.pairs import NoOverlap
 from muhat.operators.deconditional import deconditional_weights
@@ -41,6 +42,8 @@ class StreamedPairs:
         target: t, what the density ratio shrinks to.
         functions: F, of rows of z (m, k) to (m, q).
         held: sums of passes that were made, for the next posterior with the same prior.
+        balance: functions of z whose means under the prior the weights of the pairs keep; None for none.
+        sample: rows of z that their tilt is found on, (m, k).
     """
 
     X: Rows | None
@@ -51,6 +54,8 @@ class StreamedPairs:
     target: float
     functions: Callable[[Array], Array]
     held: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    balance: Balance | None = None
+    sample: Array | None = None
 
     def _sums(self, work: Callable[..., tuple[Array, ...]]) -> tuple[Array, ...]:
         if self.X is None or self.Z is None:
@@ -103,12 +108,15 @@ class StreamedPairs:
     def _weighted(self, prior: Array | None, positive: bool) -> tuple[Array, Array, Array]:
         s = None if prior is None else self.ridge.solve(prior - self.target * self.moments[1])
         kernel_x, kernel_z, functions, t = self.kernel_x, self.kernel_z, self.functions, self.target
+        balance, tilt = self.balance, self._tilt(s) if positive else None
 
         def work(A: Array, B: Array) -> tuple[Array, ...]:
             Psi, D = kernel_x.features(A), np.ones(len(B))
             if s is not None:
                 D = t + kernel_z.features(B) @ s
                 D = np.maximum(D, 0.0) if positive else D
+            if tilt is not None and balance is not None:
+                D = D * tilt(balance(B))
             weighted, F, base = D[:, None] * Psi, functions(B), np.maximum(D, 0.0)
             return Psi.T @ weighted, weighted.T @ F, base @ F, np.array(base.sum()), np.array(len(B))
 
@@ -119,6 +127,12 @@ class StreamedPairs:
                 "none of them. Fit on pairs that cover the prior, or lower reg_prior."
             )
         return second / n, cross / n, first / mass
+
+    def _tilt(self, s: Array | None) -> Tilt | None:
+        if s is None or self.balance is None or self.sample is None:
+            return None
+        D = np.maximum(self.target + self.kernel_z.features(self.sample) @ s, 0.0)
+        return Tilt.of(D, self.balance(self.sample), self.balance.means) if D.max() > 0 else None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ class LeastSquares:
         denominator: features of the denominator's points, (n, p).
         alpha: share of the numerator in the mixture; 0 for the plain ratio.
         target: t, what the ratio shrinks to: 0, or 1 for "no difference".
+        known: points of the numerator that are never left out, (m,): its mass there is stated, not sampled.
     """
 
     numerator: Array
@@ -37,6 +38,7 @@ class LeastSquares:
     denominator: Array
     alpha: float = 0.0
     target: float = 0.0
+    known: Array | None = None
 
     @cached_property
     def _spectrum(self) -> tuple[Array, Array, Array]:
@@ -74,6 +76,8 @@ class LeastSquares:
         leverage = U**2 @ f * (1 - a) / n
         den = t + (U @ (f * h) + t * leverage) / np.maximum(1 - leverage, 1e-12)
         leverage = v * (P**2 @ f)
+        if self.known is not None:
+            leverage = np.where(self.known, 0.0, leverage)
         free = np.maximum(1 - a * leverage, 1e-12)
         return den, t + (P @ (f * h) - (1 - t * a) * leverage) / free
 
