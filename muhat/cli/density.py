@@ -204,7 +204,7 @@ def _answer(
     title = f"Density of {', '.join(outputs)}" + (f" given {', '.join(inputs)}" if inputs else "")
     far = _far(found.familiarity)
     notes = _notes(found, frame, outputs, points, inputs, at, level, names, far)
-    sentence = _sentence(found, outputs, names, level, bool(inputs))
+    sentence = _sentence(found, outputs, names, level, bool(inputs), far)
 
     def write(page: Page) -> None:
         for note in notes:
@@ -238,7 +238,7 @@ def _answer(
                 *(["familiarity"] if found.familiarity else []),
             ],
             "What to expect."
-            + (" Familiarity: 1 where the data have such an x, 0 far away from all." if inputs else ""),
+            + (" Familiarity: 1 among the rows of the data, 0 far from all of them." if inputs else ""),
         )
         page.table(
             [(*labels[i, j], *found.quantiles[i, :, j]) for i, j in places],
@@ -323,7 +323,7 @@ def _percent(p: float) -> str:
 
 
 def _far(familiarity: list[float] | None) -> list[int]:
-    from muhat.models.posterior import UNLIKE
+    from muhat.embedding.familiar import UNLIKE
 
     return [i for i, f in enumerate(familiarity or []) if f < UNLIKE]
 
@@ -338,7 +338,9 @@ def _ends(interval: Any) -> str:
     return f"{cell(float(interval[0]))} to {cell(float(interval[1]))}"
 
 
-def _sentence(found: Found, outputs: list[str], names: list[str], level: float, given: bool) -> str:
+def _sentence(
+    found: Found, outputs: list[str], names: list[str], level: float, given: bool, far: list[int]
+) -> str:
     """The answer at the first three points."""
     from muhat.report.cells import cell
 
@@ -353,7 +355,8 @@ def _sentence(found: Found, outputs: list[str], names: list[str], level: float, 
             f"{_ends(found.intervals[i, j])} with probability {level:g}{several}"
             for j, column in enumerate(outputs[:3])
         )
-        parts.append(f"At {name}, {what}" if given else f"Over all rows, {what}")
+        where = f"At {name}" if given else "Over all rows"
+        parts.append(f"{where}, {what}" + (" (a guess: far from every row)" if i in far else ""))
     more = f" The tables have all {len(names)} points." if len(names) > 3 else ""
     return ". ".join(parts) + f".{more}"
 

@@ -112,7 +112,14 @@ class KernelBayesFilter(Estimator):
             Infinite where held-out stretches say that smoothing does not help; 0 of the linear smoother.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_machine", "_report", "_backward", "_state", "_sources")
+    _prepared: ClassVar[tuple[str, ...]] = (
+        "_machine",
+        "_report",
+        "_backward",
+        "_state",
+        "_sources",
+        "_nearness",
+    )
     _sources: list[tuple[Rows, Rows]] | None = None
 
     def __init__(
@@ -303,6 +310,7 @@ class KernelBayesFilter(Estimator):
         return self.Z_[sample_indices(len(self.Z_), POINTS)]
 
     def _prepare(self) -> None:
+        self._nearness = self._near(self.X_)
         self._backward: Any = None
         self._machine: Any
         self._report: Any
@@ -498,7 +506,9 @@ class KernelBayesFilter(Estimator):
                 block = np.where(gone[:, None], self.X_[0], rows[t : t + BLOCK])
                 told = report.gram_x.cross(block)
                 moved = told if carry is report else carry.gram_x.cross(block)
-                near[t : t + BLOCK] = np.where(gone, np.nan, familiarity(carry.gram_x, block, moved))
+                near[t : t + BLOCK] = np.where(
+                    gone, np.nan, familiarity(self._nearness, carry.gram_x, block, moved)
+                )
             if t:
                 state = first if t in again else carry.predict(state)
             answer = state
