@@ -63,8 +63,8 @@ class ConditionalMean(RegressorMixin, Estimator):
 
     ``μ_{Y|x} = μ_Y + Σᵢ wᵢ(x) (ℓ(yᵢ, ·) − μ_Y)`` with ``w(x) = (K + nλI)⁻¹ k(X, x)``: λ is on the operator
     scale, ``(Ĉ_XX + λI)⁻¹``. Many lengthscales from the data w vanishes, and the answer is the distribution
-    of all outputs; outside the training inputs, but nearer, the regression extrapolates, and intervals grow by
-    what it thinks it does not know. Nothing makes them hold there: ``familiarity`` says where that is.
+    of all outputs; outside the training inputs, but nearer, the regression extrapolates, and intervals grow
+    with its variance. Nothing makes them hold there: ``familiarity`` says where that is.
     Equal inputs are grouped, with the same answer.
 
     Moments and expectations use the weights as they are. Quantiles and intervals use the mean as a location,

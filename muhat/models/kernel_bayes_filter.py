@@ -61,8 +61,9 @@ BLOCK = 256
 # A line through the data leaves it by a little, rightly; regressions that lost their way leave it by far.
 BEYOND = 0.5
 NO_HELP = (
-    "On held-out stretches of the training sequences the smoother was no better than the filter: smooth "
-    "gives the filter's answer. Set reg_backward_ (0.1, say) to smooth all the same."
+    "On held-out stretches of the training sequences the smoother was no better than the filter: its errors "
+    "were not clearly smaller, or it was too sure of its states. smooth gives the filter's answer. Set "
+    "reg_backward_ (0.1, say) to smooth all the same."
 )
 
 
