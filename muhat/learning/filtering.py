@@ -65,6 +65,9 @@ BACKWARD = np.array([1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, np.inf])
 # Smoothing is worth it if its error on held-out stretches is less than this share of the filter's: a
 # difference of a few percent there says nothing of the next stretch.
 WORTH = 0.95
+# Smoothed states are too sure if their mean log score is worse than the filter's by more than this: Gaussians
+# of .7 times the right deviation lose .16, and those of 1.4 times lose .1.
+TOO_SURE = 0.1
 # Of log scores: the share of a Gaussian as wide as all states, and the least variance in its units.
 WIDE_SHARE = 0.05
 LEAST_VARIANCE = 1e-6
@@ -470,8 +473,8 @@ def _units(task: FilterTask) -> Array:
 def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Generator) -> float:
     """λ of the smoother's way back, by the error of smoothed means on held-out stretches.
 
-    Infinite where no λ has a clearly smaller error than the filter with a log score as good. Means alone do
-    not show that smoothed states are too sure. The linear smoother has no λ: zero, or infinite.
+    Infinite where no λ has a clearly smaller error than the filter with a log score about as good. Means
+    alone do not show that smoothed states are too sure. The linear smoother has no λ: zero, or infinite.
     """
     regs = BACKWARD**2 if task.rule.SQUARED else BACKWARD
     regs = np.array([0.0, np.inf]) if choice.method == "linear" else regs
@@ -492,7 +495,8 @@ def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Gener
             k = len(scale)
             errors += [_errors([m[:, :k] for m in moments], fold, scale) for moments in runs]
             surprise += [_surprise(moments, fold, scale) for moments in runs]
-    best = int(np.nanargmin(np.where(surprise <= surprise[-1], errors, np.inf)))
+    honest = surprise <= surprise[-1] + TOO_SURE * len(folds)
+    best = int(np.nanargmin(np.where(honest, errors, np.inf)))
     return float(regs[best] if errors[best] < WORTH * errors[-1] else np.inf)
 
 

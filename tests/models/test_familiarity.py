@@ -103,8 +103,8 @@ def test_a_smooth_regression_is_not_familiar_with_what_lies_beyond(atoms):
 def test_of_a_regression():
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(80, 2))
-    for settings in ({}, {"representation": mh.Nystrom(20)}):
-        model = mh.ConditionalMean(mh.Gaussian(9.0), reg=1e-3, **settings).fit(x, x[:, 0])
+    for representation in (None, mh.Nystrom(20)):
+        model = mh.ConditionalMean(mh.Gaussian(9.0), None, 1e-3, representation).fit(x, x[:, 0])
         assert model.familiarity([[0.5, 0.5], [0.5, 3.0]]) == pytest.approx([1, 0], abs=1e-3)
     streamed = mh.ConditionalMean(mh.Gaussian(9.0), reg=1e-3).partial_fit(x, x[:, 0])
     with pytest.raises(ValueError, match="not kept"):
