@@ -36,7 +36,7 @@ def run(page: str) -> dict[str, Any]:
 
 
 def self_check(page: dict[str, Any]) -> None:
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.7), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.7), sharex=True, sharey=True, layout="constrained")
     for ax, (method, test) in zip(axes, page["tests"].items(), strict=True):
         ax.axhline(0, color=PALE, lw=0.8)
         ax.axvline(0, color=PALE, lw=0.8)

@@ -210,7 +210,7 @@ def _answer(
     title = f"Density of {', '.join(outputs)}" + (f" given {', '.join(inputs)}" if inputs else "")
     far = _far(found.familiarity)
     notes = _notes(found, frame, outputs, points, inputs, at, level, names, far)
-    sentence = _sentence(found, outputs, names, level, bool(inputs))
+    sentence = _sentence(found, outputs, names, level, bool(inputs), far)
 
     def write(page: Page) -> None:
         for note in notes:
@@ -244,7 +244,7 @@ def _answer(
                 *(["familiarity"] if found.familiarity else []),
             ],
             "What to expect."
-            + (" Familiarity: 1 where the data have such an x, 0 far away from all." if inputs else ""),
+            + (" Familiarity: 1 among the rows of the data, 0 far from all of them." if inputs else ""),
         )
         page.table(
             [(*labels[i, j], *found.quantiles[i, :, j]) for i, j in places],
@@ -329,7 +329,7 @@ def _percent(p: float) -> str:
 
 
 def _far(familiarity: list[float] | None) -> list[int]:
-    from muhat.models.posterior import UNLIKE
+    from muhat.embedding.familiar import UNLIKE
 
     return [i for i, f in enumerate(familiarity or []) if f < UNLIKE]
 
@@ -344,7 +344,9 @@ def _ends(interval: Any) -> str:
     return ends(*map(float, interval))
 
 
-def _sentence(found: Found, outputs: list[str], names: list[str], level: float, given: bool) -> str:
+def _sentence(
+    found: Found, outputs: list[str], names: list[str], level: float, given: bool, far: list[int]
+) -> str:
     """The answer at the first three points."""
     from muhat.report.cells import cell, where
 
@@ -359,7 +361,8 @@ def _sentence(found: Found, outputs: list[str], names: list[str], level: float, 
             f"{where(*map(float, found.intervals[i, j]), level, found.chance(i, j))}{several}"
             for j, column in enumerate(outputs[:3])
         )
-        parts.append(f"At {name}, {what}" if given else f"Over all rows, {what}")
+        start = f"At {name}" if given else "Over all rows"
+        parts.append(f"{start}, {what}" + (" (a guess: far from every row)" if i in far else ""))
     more = f" The tables have all {len(names)} points." if len(names) > 3 else ""
     return ". ".join(parts) + f".{more}"
 

@@ -16,11 +16,12 @@ from muhat._validation import (
     check_same_columns,
     check_share,
 )
+from muhat.embedding.familiar import Familiar
 from muhat.embedding.reconstruction import OutsideBox
 
 
 @dataclass(frozen=True)
-class Atoms:
+class Atoms(Familiar):
     """Probabilities of a few values of one column, or a batch of such distributions.
 
     It has the readouts of a :class:`Density`. ``pdf`` is the probability of a value: that of the atom it is,
@@ -29,8 +30,7 @@ class Atoms:
     Attributes:
         values: the atoms in order, (m,).
         probabilities: (m,) or (batch, m).
-        familiarity: of conditional distributions, the largest kernel correlation of each x with one seen in
-            training, (batch,).
+        familiarity: of conditional ones, how near each x is to those of training, as :class:`Familiar` says.
     """
 
     values: np.ndarray

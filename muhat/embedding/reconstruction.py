@@ -18,6 +18,7 @@ from muhat._validation import (
     check_share,
 )
 from muhat.embedding.density import scheduled_reg, tikhonov_coefficients
+from muhat.embedding.familiar import Familiar
 from muhat.embedding.reference import Reference
 from muhat.gram import kernel_matmul
 from muhat.kernels.base import Kernel
@@ -31,7 +32,7 @@ class OutsideBox(UserWarning):
 
 
 @dataclass(frozen=True)
-class Density:
+class Density(Familiar):
     """A reconstructed density, or a batch of them. Call it on points for its values.
 
     It is that of ``location + scale · t``, where t has the density ``Σⱼ βⱼ k(zⱼ, t)``: a linear function of
@@ -51,8 +52,7 @@ class Density:
             there warns.
         span: corners of a box of points that are asked for without a warning, (2, k): where the scale is
             small, the reference does not reach as far as the outputs of other x.
-        familiarity: of conditional densities, the largest kernel correlation of each x with one seen in
-            training, (batch,): from 1 for a copy to 0, where the answer is as wide as the marginal of y.
+        familiarity: of conditional ones, how near each x is to those of training, as :class:`Familiar` says.
         limits: bounds of the support, (2, k): the density is 0 beyond them; draws and moments stay within.
     """
 

@@ -304,6 +304,16 @@ def _cross(first: Any, second: Any, d: int) -> Kernel:
     return (a * b * (2 * pi) ** (d / 2) * (l1 * l2 / total).prod()) * Gaussian(total)
 
 
+def used_columns(kernel: Any, d: int) -> list[int]:
+    """Those of ``d`` columns that a resolved kernel looks at, as far as its form tells, in order."""
+    if isinstance(kernel, Restricted):
+        own = kernel.indices(d)
+        return sorted(own[j] for j in used_columns(kernel.kernel, len(own)))
+    values = [getattr(kernel, name, None) for name in (*kernel._parameters, "kernel")]
+    inner = [v for v in values if isinstance(v, Kernel)]
+    return sorted(set().union(*(used_columns(k, d) for k in inner))) if inner else list(range(d))
+
+
 def _column(column: Any) -> Any:
     if isinstance(column, str):
         return column

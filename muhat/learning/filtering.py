@@ -65,6 +65,12 @@ BACKWARD = np.array([1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, np.inf])
 # Smoothing is worth it if its error on held-out stretches is less than this share of the filter's: a
 # difference of a few percent there says nothing of the next stretch.
 WORTH = 0.95
+# Smoothed states are too sure if their mean log score is worse than the filter's by more than this: Gaussians
+# of .7 times the right deviation lose .16, and those of 1.4 times lose .1.
+TOO_SURE = 0.1
+# Of log scores: the share of a Gaussian as wide as all states, and the least variance in its units.
+WIDE_SHARE = 0.05
+LEAST_VARIANCE = 1e-6
 # How much a move must earn: errors in a sequence are dependent, so that they count for fewer.
 CAUTION = 4.0
 
@@ -214,7 +220,7 @@ def _compare(task: FilterTask, choice: FilterChoice, rng: np.random.Generator) -
                 kernel = _kernel_means(task, choice, fold, _both_landmarks(task, fold, rng))
             except SingularSystem:
                 return replace(choice, method="linear")
-            linear = _linear_means(fold)[0]
+            linear = _linear_means(fold)
             means = kernel, linear, _mixed(kernel, linear)
             errors.append([_errors(m, fold, scale) for m in means])
     kernel, linear, both = (float(e) for e in np.mean(errors, axis=0))
@@ -237,10 +243,10 @@ def _kernel_means(
     return [np.array([report.weights(s) @ fold.Z for s in states]) for states in tracks]
 
 
-def _linear_means(fold: Fold) -> tuple[list[Array], list[Array]]:
-    """Filtered and smoothed means of the stretches by the linear filter."""
+def _linear_means(fold: Fold) -> list[Array]:
+    """Filtered means of the stretches by the linear filter."""
     system = LinearSystem.learn(fold.X, fold.Z, fold.steps)
-    return [system.filter(X)[0] for X, _ in fold.tests], [system.smooth(X)[0] for X, _ in fold.tests]
+    return [system.filter(X)[0] for X, _ in fold.tests]
 
 
 def _mixed(kernel: list[Array], linear: list[Array]) -> list[Array]:
@@ -467,18 +473,18 @@ def _units(task: FilterTask) -> Array:
 def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Generator) -> float:
     """λ of the smoother's way back, by the error of smoothed means on held-out stretches.
 
-    Infinite where no λ has a clearly smaller error than the filter. The linear smoother has no λ: zero, or
-    infinite.
+    Infinite where no λ has a clearly smaller error than the filter with a log score about as good. Means
+    alone do not show that smoothed states are too sure. The linear smoother has no λ: zero, or infinite.
     """
     regs = BACKWARD**2 if task.rule.SQUARED else BACKWARD
     regs = np.array([0.0, np.inf]) if choice.method == "linear" else regs
     folds = folds_ahead(task.X, task.Z) if choice.method == "kernel" else _to_compare(task)
     if not folds:
         return float(regs[len(regs) // 2 - 1])
-    scale, errors = _units(task), np.zeros(len(regs))
+    scale, errors, surprise = _units(task), np.zeros(len(regs)), np.zeros(len(regs))
     with one_blas_thread():
         for fold in folds:
-            linear = None if choice.method == "kernel" else _linear_means(fold)
+            linear = None if choice.method == "kernel" else _linear_moments(fold)
             if choice.method == "linear":
                 runs = list(linear[::-1])  # type: ignore[index]
             else:
@@ -486,20 +492,53 @@ def choose_backward(task: FilterTask, choice: FilterChoice, rng: np.random.Gener
             if choice.method == "both" and linear is not None:
                 each = [linear[int(np.isfinite(reg))] for reg in regs]
                 runs = [_mixed(a, b) for a, b in zip(runs, each, strict=True)]
-            errors += [_errors(means, fold, scale) for means in runs]
-    best = int(np.nanargmin(errors))
+            k = len(scale)
+            errors += [_errors([m[:, :k] for m in moments], fold, scale) for moments in runs]
+            surprise += [_surprise(moments, fold, scale) for moments in runs]
+    honest = surprise <= surprise[-1] + TOO_SURE * len(folds)
+    best = int(np.nanargmin(np.where(honest, errors, np.inf)))
     return float(regs[best] if errors[best] < WORTH * errors[-1] else np.inf)
+
+
+def _moments(fold: Fold) -> Array:
+    """States of the training points and their squares about the mean, (n, 2k): what moments are made of."""
+    return np.hstack([fold.Z, (fold.Z - fold.Z.mean(axis=0)) ** 2])
+
+
+def _linear_moments(fold: Fold) -> tuple[list[Array], list[Array]]:
+    """Moments, as of :func:`_moments`, of filtered and smoothed states by the linear filter."""
+    system, centre = LinearSystem.learn(fold.X, fold.Z, fold.steps), fold.Z.mean(axis=0)
+
+    def told(means: Array, covs: Array) -> Array:
+        return np.hstack([means, np.diagonal(covs, axis1=1, axis2=2) + (means - centre) ** 2])
+
+    filtered = [told(*system.filter(X)) for X, _ in fold.tests]
+    return filtered, [told(*system.smooth(X)) for X, _ in fold.tests]
+
+
+def _surprise(moments: list[Array], fold: Fold, scale: Array) -> float:
+    """Minus the mean log score of the columns of the states by Gaussians with these moments (T, 2k).
+
+    The Gaussians have a small share of one as wide as all states, so that no single step decides.
+    """
+    k, centre, losses = len(scale), fold.Z.mean(axis=0), []
+    for m, (_, Z) in zip(moments, fold.tests, strict=True):
+        var = np.maximum((m[:, k:] - (m[:, :k] - centre) ** 2) / scale**2, LEAST_VARIANCE)
+        error = (m[:, :k] - Z) / scale
+        narrow = np.exp(-0.5 * error**2 / var) / np.sqrt(var)
+        losses.append(-np.log((1 - WIDE_SHARE) * narrow + WIDE_SHARE * np.exp(-0.5 * error**2) + 1e-300))
+    return float(np.concatenate(losses).mean())
 
 
 def _smoothed(
     task: FilterTask, choice: FilterChoice, fold: Fold, landmarks: list[Array | None], regs: Array
 ) -> list[list[Array]]:
-    """Smoothed means of the stretches for each λ."""
+    """Moments, as of :func:`_moments`, of the smoothed states of the stretches for each λ."""
     forward, report = _machines(task, choice, fold, landmarks)
     tracks = [track(forward, report, X) for X, _ in fold.tests]
-    out = []
+    values, out = _moments(fold), []
     for reg in regs:
         backward = forward.backward(float(reg)) if np.isfinite(reg) else None
         states = [r if backward is None else smooth_back(forward, backward, c, r) for c, r in tracks]
-        out.append([np.array([report.weights(s) @ fold.Z for s in each]) for each in states])
+        out.append([np.array([report.weights(s) @ values for s in each]) for each in states])
     return out

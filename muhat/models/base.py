@@ -15,12 +15,15 @@ from muhat.engine import Checkpoint, Rows, as_source
 from muhat.engine.on_dask import DaskRows
 from muhat.gram import Features, Neural, Nystrom, streamed_representation
 from muhat.gram.representation import Representation
+from muhat.kernels.algebra import used_columns
+from muhat.learning.nearness import Nearness
 
 
 class Estimator(BaseEstimator):
     """An estimator whose inputs X are tables."""
 
     n_features_in_: int
+    kernel_x_: Any
     # Attributes that ``_prepare`` makes of the fitted ones. They may hold functions, so copies and files
     # leave them out and make them again.
     _prepared: ClassVar[tuple[str, ...]] = ()
@@ -36,6 +39,10 @@ class Estimator(BaseEstimator):
         super().__setstate__(state)
         if hasattr(self, "n_features_in_"):
             self._prepare()
+
+    def _near(self, X: Array) -> Nearness:
+        """How near rows are to those of training, in the columns that the kernel looks at."""
+        return Nearness.of(X, self.encoder_x_.categories, used_columns(self.kernel_x_, X.shape[1]))
 
     def _fit_rows(self, X: Any, min_rows: int = 2, name: str = "X") -> Array:
         encoder, A = encode(X, name, min_rows)

@@ -53,7 +53,6 @@ from muhat.learning.scatter import find_atoms
 from muhat.models.base import Estimator
 from muhat.models.conditional_mean import ConditionalMean
 from muhat.models.density_inputs import check_memory, take_rows
-from muhat.models.posterior import familiarity
 from muhat.operators.conditional import group_rows
 from muhat.operators.density import DensityOperator, DensitySums, SummedDensity
 
@@ -118,7 +117,7 @@ class ConditionalDensity(Estimator):
         representation_: of the Gram of x, in use.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_operator",)
+    _prepared: ClassVar[tuple[str, ...]] = ("_operator", "_nearness")
     encoder_y_: Encoder
     flat_y_: bool
     atoms_: np.ndarray | None
@@ -256,6 +255,7 @@ class ConditionalDensity(Estimator):
         self.kernel_y_ = self.reg_y_ = self.reference_ = self.standard_ = self.sums_ = None
         self.background_ = 1 / len(B) if self.background is None else self.background
         self.gram_, self.T_ = model.gram_, B
+        self._prepare()
         self.calibration_ = None
         if held is not None:
             self.calibration_ = np.sort(self._densities(held[0]).reach(held[1]), axis=0)
@@ -409,6 +409,7 @@ class ConditionalDensity(Estimator):
         return lower, upper
 
     def _prepare(self) -> None:
+        self._nearness = self._near(self.gram_.points)
         if self.atoms_ is not None:
             return
         reg_x: Any = self.reg_x_
@@ -420,8 +421,8 @@ class ConditionalDensity(Estimator):
     def density(self, x: Any) -> Any:
         """The densities of Y given each row of ``x`` (q, d): a batch, with all its readouts.
 
-        Its ``familiarity`` says how close each row is to a training row, from 1 for a copy to 0: there the
-        data say nothing, and the answer is no more than a guess.
+        Its ``familiarity`` says how near each row is to the training rows, from 1 among them to 0, whatever
+        the kernel. Its ``unlike`` are the rows far from all of these: their answer is no more than a guess.
         """
         return self._densities(self._rows(x, "x"))
 
@@ -436,7 +437,7 @@ class ConditionalDensity(Estimator):
             span=self.span_,
             location=location,
             scale=scale,
-            familiarity=familiarity(self.gram_, x, self.gram_.cross(x)),
+            familiarity=self._nearness.at(x),
         )
 
     def _probabilities(self, x: Array) -> Atoms:
@@ -445,7 +446,7 @@ class ConditionalDensity(Estimator):
         weights = model._weights(cross, np.ones(len(x)))
         P = model._marginals(x, lambda: weights).probabilities()
         P = (1 - self.background_) * P + self.background_ / P.shape[1]  # type: ignore[operator]
-        return Atoms(self.atoms_, P, familiarity(self.gram_, x, cross))  # type: ignore[arg-type]
+        return Atoms(self.atoms_, P, self._nearness.at(x))  # type: ignore[arg-type]
 
     def at(self, mu: Any) -> Mixture | Atoms:
         """The density of Y where X is uncertain: distributed as ``mu``, an embedding or samples (m, d)."""

@@ -63,7 +63,8 @@ class ConditionalMean(RegressorMixin, Estimator):
 
     ``μ_{Y|x} = μ_Y + Σᵢ wᵢ(x) (ℓ(yᵢ, ·) − μ_Y)`` with ``w(x) = (K + nλI)⁻¹ k(X, x)``: λ is on the operator
     scale, ``(Ĉ_XX + λI)⁻¹``. Many lengthscales from the data w vanishes, and the answer is the distribution
-    of all outputs; outside the training inputs, but nearer, the regression extrapolates, and intervals grow.
+    of all outputs; outside the training inputs, but nearer, the regression extrapolates, and intervals grow
+    with its variance. Nothing makes them hold there: ``familiarity`` says where that is.
     Equal inputs are grouped, with the same answer.
 
     Moments and expectations use the weights as they are. Quantiles and intervals use the mean as a location,
@@ -448,6 +449,19 @@ class ConditionalMean(RegressorMixin, Estimator):
         level = check_share(level, "level", "give e.g. 0.9")
         out = np.swapaxes(self.at(x).quantile([(1 - level) / 2, (1 + level) / 2]), 1, 2)
         return out[:, 0] if self.flat_y_ else out
+
+    def familiarity(self, x: Any) -> np.ndarray:
+        """How near each row of ``x`` is to the training rows, (q,): see :class:`muhat.embedding.Familiar`.
+
+        Where it is below 0.1 or so, ``predict``, ``quantile`` and ``interval`` are guesses.
+        """
+        x = self._rows(x, "x")
+        if self.moments_ is not None:
+            raise ValueError(
+                "The training inputs were not kept, so that nothing is near them or far: fit on a sample of "
+                "the rows in memory to ask for familiarity."
+            )
+        return self._near(self.gram_.points).at(x)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of :meth:`predict`, as of any regressor; for categories, :meth:`explained`."""

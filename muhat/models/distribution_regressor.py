@@ -28,6 +28,10 @@ from muhat.operators.bags import Landmarks, Weights, bag_noise, no_weights
 
 # Intervals of this level are made to hold bags left out in learning, where a fold has so many bags.
 LEVEL, MIN_FOLD = 0.9, 10
+# Bags of fewer points than this quantile of those learned from are smaller than any that were seen.
+SMALL = 0.05
+# Share of the variance of targets that predictions have at least, where small bags are drawn to the mean.
+MIN_SIGNAL = 0.05
 # Bags whose features are held until the posterior takes them in.
 UPDATE_BAGS = 4096
 
@@ -42,9 +46,12 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
     count for y is not looked at.
 
     A bag of n points gives P only up to its sampling error: to first order f then varies by the variance of
-    its slope over the points, over n, of which a learned share is added to the noise [MR11]. From 30 bags on,
-    and unless ``noise`` is given, standard deviations are stretched so that 90% intervals hold 90% of bags
-    that were left out in learning.
+    its slope over the points, V/n, of which a learned share is added to the noise [MR11]. The share is of
+    the sizes in learning alone: where y belongs to the very points of a bag (the mean of a day's hours) it is
+    near 0. A bag of m points, fewer than the ``size_`` n₀ in learning, is taken as a sample of such a bag.
+    V(1/m − 1/n₀) is then added in full, and the prediction is drawn to the mean of y by the share of this in
+    the variance of predictions. From 30 bags on, and unless ``noise`` is given, standard deviations are
+    stretched so that 90% intervals hold 90% of bags that were left out in learning.
 
     Args:
         kernel: the outer kernel, or a whole ``mh.OnDistributions``. None for ``mh.Cauchy()``. A lengthscale
@@ -63,7 +70,8 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
         selection_: what the marginal likelihood tried and found.
         features_: of bags.
         weights_: posterior of their coefficients.
-        share_: of the first-order variance of finite bags, what counts.
+        share_: of the first-order variance of finite bags, what counts at the sizes in learning.
+        size_: points of the smallest bags in learning, but for 5% of them.
         stretch_: factor of standard deviations, from bags left out in learning; 1 where there is none.
     """
 
@@ -130,6 +138,7 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
         Psi = self.features_.of(sample)
         K = Psi @ Psi.T
         sizes, share = sample.effective_sizes, 1.0
+        self.size_ = float(np.quantile(sizes, SMALL, method="lower"))
         known = spreads = np.zeros(len(z))
         for _ in range(2):  # the noise of bags depends on the function, and the function on the noise
             variance = share * known + noise
@@ -140,6 +149,8 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
             known = bag_noise(np.full(len(z), self.typical_), self.typical_, sizes)
             amplitude, noise, share, _ = choose_noise(K, z, known, amplitude, noise, self.noise is None)
         self.share_ = share
+        # Of standardised targets: the variance that is not noise is that of predictions.
+        self.signal_ = max(1.0 - noise - share * float(known.mean()), MIN_SIGNAL)
         self.stretch_ = 1.0
         if self.noise is None and len(z) >= 3 * MIN_FOLD:
             own = bag_noise(spreads, self.typical_, sizes)
@@ -208,7 +219,18 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
     def _training_noise(self, bags: AnyBags) -> np.ndarray:
         """Of bags to learn from: the typical spread, so that points are passed over once."""
         sizes = bags.effective_sizes
-        return self.share_ * bag_noise(np.full(len(sizes), self.typical_), self.typical_, sizes)
+        spreads = np.full(len(sizes), self.typical_)
+        return self.share_ * self._usual_noise(spreads, sizes) + self._lost(spreads, sizes)
+
+    def _usual_noise(self, spreads: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """First-order variance of bags of the sizes in learning, (n,)."""
+        return bag_noise(spreads, self.typical_, np.maximum(sizes, self.size_))
+
+    def _lost(self, spreads: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """What a bag that is smaller than those in learning has more, ``V(1/m − 1/n₀)``, (n,)."""
+        small = sizes < self.size_
+        full = bag_noise(spreads, self.typical_, sizes) - self._usual_noise(spreads, sizes)
+        return np.where(small, max(self.share_, 1.0) * np.maximum(full, 0.0), 0.0)
 
     # -- answers -------------------------------------------------------------------------------
 
@@ -223,13 +245,16 @@ class DistributionRegressor(RegressorMixin, BagEstimator):
             Psi, spreads = (
                 self.features_.both(batch, coef) if return_std else (self.features_.of(batch), None)
             )
-            means.append(self.offset_ + self.scale_ * (Psi @ coef))
+            sizes = batch.effective_sizes
+            # Errors of the input draw the best prediction to the mean; for means typical spreads will do.
+            kept = self.signal_ / (self.signal_ + self._lost(np.full(len(sizes), self.typical_), sizes))
+            means.append(self.offset_ + self.scale_ * kept * (Psi @ coef))
             if spreads is not None:
                 variance = self.weights_.variance(self.unit_amplitude_**0.5 * Psi)
                 variance = variance + self.unit_amplitude_ * self.features_.missing(batch, Psi)
-                own = bag_noise(spreads, self.typical_, batch.effective_sizes)
-                variance = variance + self.share_ * own + self.unit_noise_
-                stds.append(self.stretch_ * self.scale_ * np.sqrt(variance))
+                variance = variance + self.share_ * self._usual_noise(spreads, sizes) + self.unit_noise_
+                lost = kept**2 * self._lost(spreads, sizes) + (1 - kept) ** 2 * self.signal_
+                stds.append(self.scale_ * np.sqrt(self.stretch_**2 * variance + lost))
         mean = np.concatenate(means)
         return (mean, np.concatenate(stds)) if return_std else mean
 

@@ -71,7 +71,7 @@ class KernelBayes(Estimator):
     sums have δ = δ_paper/n² and η as here.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_last", "_sources")
+    _prepared: ClassVar[tuple[str, ...]] = ("_last", "_sources", "_nearness")
     _sources: tuple[Rows, Rows] | None = None
     last_prior_: LastPrior | None = None
 
@@ -134,6 +134,7 @@ class KernelBayes(Estimator):
         A, (B, _) = self._rows(X), prior_points(self, Z, "Z")
         check_same_rows(A, B, "X", "Z")
         self.X_, self.Z_ = np.concatenate([self.X_, A]), np.concatenate([self.Z_, B])
+        self._nearness = self._near(self.X_)
         if self._last is not None:
             _, choice, pairs = self._last
             assert isinstance(pairs, Pairs)
@@ -164,6 +165,7 @@ class KernelBayes(Estimator):
     def _prepare(self) -> None:
         # The last prior's points, its choice and its Grams: the next posterior often has the same prior.
         self._last: tuple[Any, BayesChoice, Pairs | StreamedPairs] | None = None
+        self._nearness = self._near(self.X_)
         if (last := self.last_prior_) is not None:
             functions = Functions(last.kernel, last.centre)
             rest = (last.choice.reg_prior, target_value(self), functions, last.held)
@@ -219,7 +221,9 @@ class KernelBayes(Estimator):
             W = rule.posterior_weights(pairs, known, cross, choice.reg)
             W = pairs.completed(known, W, rule.ON_PRIOR) if self.center else W
         on = points if rule.ON_PRIOR else self.Z_
-        return Posterior(self.kernel_z_, on, W, familiarity(pairs.gram_x, rows, cross), self.encoder_z_)
+        return Posterior(
+            self.kernel_z_, on, W, familiarity(self._nearness, pairs.gram_x, rows, cross), self.encoder_z_
+        )
 
     def _from_stream(
         self,
@@ -233,7 +237,7 @@ class KernelBayes(Estimator):
     ) -> Any:
         psi = pairs.kernel_x.features(rows).T
         gram = seen_gram(pairs.kernel_x, self.X_)
-        near = familiarity(gram, rows, gram.cross(rows))
+        near = familiarity(self._nearness, gram, rows, gram.cross(rows))
         features = pairs.kernel_z.features(points)
         if rule.ON_PRIOR and prior is not None:
             W = prior_weights(pairs, rule, features, weights, psi, reg)

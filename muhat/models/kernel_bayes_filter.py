@@ -61,8 +61,9 @@ BLOCK = 256
 # A line through the data leaves it by a little, rightly; regressions that lost their way leave it by far.
 BEYOND = 0.5
 NO_HELP = (
-    "On held-out stretches of the training sequences the smoother was no better than the filter: smooth "
-    "gives the filter's answer. Set reg_backward_ (0.1, say) to smooth all the same."
+    "On held-out stretches of the training sequences the smoother was no better than the filter: its errors "
+    "were not clearly smaller, or it was too sure of its states. smooth gives the filter's answer. Set "
+    "reg_backward_ (0.1, say) to smooth all the same."
 )
 
 
@@ -112,7 +113,14 @@ class KernelBayesFilter(Estimator):
             Infinite where held-out stretches say that smoothing does not help; 0 of the linear smoother.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_machine", "_report", "_backward", "_state", "_sources")
+    _prepared: ClassVar[tuple[str, ...]] = (
+        "_machine",
+        "_report",
+        "_backward",
+        "_state",
+        "_sources",
+        "_nearness",
+    )
     _sources: list[tuple[Rows, Rows]] | None = None
 
     def __init__(
@@ -303,6 +311,7 @@ class KernelBayesFilter(Estimator):
         return self.Z_[sample_indices(len(self.Z_), POINTS)]
 
     def _prepare(self) -> None:
+        self._nearness = self._near(self.X_)
         self._backward: Any = None
         self._machine: Any
         self._report: Any
@@ -498,7 +507,9 @@ class KernelBayesFilter(Estimator):
                 block = np.where(gone[:, None], self.X_[0], rows[t : t + BLOCK])
                 told = report.gram_x.cross(block)
                 moved = told if carry is report else carry.gram_x.cross(block)
-                near[t : t + BLOCK] = np.where(gone, np.nan, familiarity(carry.gram_x, block, moved))
+                near[t : t + BLOCK] = np.where(
+                    gone, np.nan, familiarity(self._nearness, carry.gram_x, block, moved)
+                )
             if t:
                 state = first if t in again else carry.predict(state)
             answer = state

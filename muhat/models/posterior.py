@@ -8,37 +8,27 @@ import numpy as np
 
 from muhat._array import Array
 from muhat.embedding import Embedding
+from muhat.embedding.familiar import Familiar
 from muhat.embedding.moments import MomentEmbedding
 from muhat.engine import sample_indices
 from muhat.gram import Factored, FeatureKernel, Gram, LowRankGram, as_dense
 from muhat.kernels.base import Kernel
 from muhat.kernels.stationary import Stationary
+from muhat.learning.nearness import Nearness
 
-# An observation whose nearest neighbour in training has less kernel correlation than this is unlike all.
-UNLIKE = 0.1
 # Entries of the kernel matrix that are made at a time.
 BLOCK_ELEMENTS = 1 << 23
 
 
-class Familiar:
-    """What posteriors say of their observations.
+class Posterior(Familiar, Embedding):
+    """The distributions of z given observations, one embedding an observation.
 
     Attributes:
-        familiarity: the largest kernel correlation of each observation with one seen in training, (q,), a
-            number for a single posterior: one for a copy, zero for an observation unlike all of them, of
-            which the pairs say nothing; NaN where it is missing.
+        familiarity: the lesser of what :class:`muhat.embedding.Familiar` says and the largest kernel
+            correlation with a training row: where this is 0 the pairs say nothing.
     """
 
     familiarity: Array
-
-    @property
-    def unlike(self) -> np.ndarray:
-        """Which observations lie far from anything seen in training, (k,)."""
-        return np.flatnonzero(self.familiarity < UNLIKE)
-
-
-class Posterior(Familiar, Embedding):
-    """The distributions of z given observations, one embedding an observation."""
 
     def __init__(
         self, kernel: Kernel, points: Array, weights: Array, familiarity: Array, encoder: Any = None
@@ -53,6 +43,8 @@ class Posterior(Familiar, Embedding):
 
 class MomentPosterior(Familiar, MomentEmbedding):
     """The same from pairs that were read in blocks."""
+
+    familiarity: Array
 
     def __init__(self, familiarity: Array, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -76,7 +68,19 @@ class MomentPosterior(Familiar, MomentEmbedding):
         return cls(near, one.kernel, one.points, theta, moments, one.centre, one.encoder)
 
 
-def familiarity(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
+def familiarity(nearness: Nearness, gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
+    """How familiar each row of ``x`` is, (q,): as near as its neighbours, and as like as its kernel says.
+
+    Args:
+        nearness: to the observations seen in training.
+        gram: of them.
+        x: (q, d).
+        cross: ``k(X, x)``, (n, q).
+    """
+    return np.minimum(nearness.at(np.asarray(x)), largest_correlation(gram, x, cross))
+
+
+def largest_correlation(gram: Gram, x: Array, cross: Array | Factored) -> np.ndarray:
     """The largest ``k(xᵢ, x)/√(k(xᵢ, xᵢ) k(x, x))`` over the points of the Gram, for each row of ``x``, (q,).
 
     Args:

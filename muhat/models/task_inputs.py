@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from muhat._validation import as_rows, check_count, check_positive, check_same_columns
+from muhat.embedding.familiar import UNLIKE
 from muhat.engine import as_source
 from muhat.gram import Nystrom, as_representation, streamed_representation
 from muhat.gram.landmarks import kmeanspp_landmarks
@@ -18,7 +19,6 @@ from muhat.kernels.default import default_kernel, resolve_kernel
 from muhat.learning.leave_one_out import stretch
 from muhat.learning.parameters import Parameters
 from muhat.learning.task_transformed import amplitude
-from muhat.models.posterior import UNLIKE
 
 # Rows that are looked at, of the task and of the pairs, to see whether they come near each other.
 LOOK_AT = 2000, 4096

@@ -85,6 +85,7 @@ def test_with_x_json_is_what_the_library_says_and_far_points_are_flagged(data):
     assert len(near["modes"]) == 2
     assert min(near["modes"]) < -2.5 < 2.5 < max(near["modes"])
     assert any("Far from every row" in note and "x = 400" in note for note in found["notes"])
+    assert found["summary"].count("(a guess: far from every row)") == 1
     assert any("not calibrated; with 200 rows" in note for note in found["notes"])
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from filter_cases import GIVEN, KERNEL_X, KERNEL_Z, TEST, rotation
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import norm
 
 import muhat as mh
 from muhat._linalg import SingularSystem
@@ -196,7 +197,7 @@ class TestMethod:
                 lambda task, choice, fold, landmarks, k=kernel: [
                     # An error of k times that of the linear filter, in the other direction.
                     z + k * (z - m)
-                    for (_, z), m in zip(fold.tests, filtering._linear_means(fold)[0], strict=True)
+                    for (_, z), m in zip(fold.tests, filtering._linear_means(fold), strict=True)
                 ],
             )
             x, z = rotation(120, seed=3)
@@ -282,21 +283,29 @@ class TestApart:
 
 class TestBackward:
     @pytest.mark.parametrize("rule", ["importance", "kbr_b"])
-    def test_least_error_of_the_smoothed_means(self, rule):
+    def test_least_error_of_the_smoothed_means_that_are_not_too_sure(self, rule):
         problem = task(rule, **REGS)
         choice = choose_filter(problem, np.random.default_rng(0))
         reg = choose_backward(problem, choice, np.random.default_rng(0))
         regs = BACKWARD**2 if rule == "kbr_b" else BACKWARD
-        errors = np.zeros(len(regs))
+        errors, scores = np.zeros((2, len(regs)))
         for fold in folds_ahead([X], [Z]):
             forward, report = filtering._machines(problem, choice, fold, [fold.X, fold.Z])
             test, truth = fold.tests[0]
             states, _ = track(forward, report, test)
             for j, r in enumerate(regs):
                 smoothed = smooth_back(forward, forward.backward(min(r, 1e9)), states)
-                means = np.array([forward.weights(s) @ fold.Z for s in smoothed])
-                errors[j] += (((means - truth) / Z.std(axis=0)) ** 2).sum()
-        best = int(np.argmin(errors))
+                W = np.array([forward.weights(s) for s in smoothed])
+                W = W if np.isfinite(r) else np.array([forward.weights(s) for s in states])
+                error = (W @ fold.Z - truth) / Z.std(axis=0)
+                centred = fold.Z - fold.Z.mean(axis=0)
+                # Of weights that do not quite sum to one, the mean that is told is that of the weights.
+                var = (W @ centred**2 - (W @ fold.Z - fold.Z.mean(axis=0)) ** 2) / Z.var(axis=0)
+                pdf = norm.pdf(error, scale=np.sqrt(np.maximum(var, 1e-6)))
+                errors[j] += (error**2).sum()
+                scores[j] += np.log(0.95 * pdf + 0.05 * norm.pdf(error)).sum()
+        count = sum(truth.size for fold in folds_ahead([X], [Z]) for _, truth in fold.tests)
+        best = int(np.argmin(np.where(scores >= scores[-1] - filtering.TOO_SURE * count, errors, np.inf)))
         assert reg == (regs[best] if errors[best] < WORTH * errors[-1] else np.inf)
 
     def test_infinite_where_the_future_only_harms(self, monkeypatch):
@@ -304,6 +313,25 @@ class TestBackward:
         problem = task(**REGS)
         choice = choose_filter(problem, np.random.default_rng(0))
         assert choose_backward(problem, choice, np.random.default_rng(0)) == np.inf
+
+    @pytest.mark.parametrize(("spread", "helps"), [(1.0, True), (0.02, False)])
+    def test_states_that_are_too_sure_do_not_help(self, spread, helps, monkeypatch):
+        """The smoother's errors are half the filter's; its spread is that of its errors, or far less."""
+        rng = np.random.default_rng(0)
+
+        def smoothed(task, choice, fold, landmarks, regs):
+            out, errors = [], [rng.normal(size=Z.shape) for _, Z in fold.tests]
+            for reg in regs:
+                share, sd = (1.0, 1.0) if np.isinf(reg) else (0.5, 0.5 * spread)
+                means = [Z + share * e for e, (_, Z) in zip(errors, fold.tests, strict=True)]
+                second = [sd**2 + (m - fold.Z.mean(axis=0)) ** 2 for m in means]
+                out.append([np.hstack(both) for both in zip(means, second, strict=True)])
+            return out
+
+        monkeypatch.setattr(filtering, "_smoothed", smoothed)
+        problem = task(**REGS)
+        choice = choose_filter(problem, np.random.default_rng(0))
+        assert np.isfinite(choose_backward(problem, choice, np.random.default_rng(0))) == helps
 
     def test_too_short(self):
         problem = task(X=[X[:3]], Z=[Z[:3]], **REGS)

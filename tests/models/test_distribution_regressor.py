@@ -35,7 +35,7 @@ def fitted(request):
 
 def test_it_is_the_gaussian_process_of_its_kernel(fitted):
     model, bags, y = fitted
-    new, _ = data(7, 1)
+    new, _ = data(7, 1, sizes=(12, 40))
     if isinstance(model.features_, Landmarks):
         K, C, diag = model.kernel_(bags), model.kernel_(new, bags), model.kernel_.diag(new)
     else:
@@ -169,6 +169,27 @@ def test_gaussians_are_learned_from_and_have_no_noise_of_their_own():
         model.fit(known.select(range(40)), np.log(s[:40]))
         assert np.abs(model.predict(known.select(range(40, 60))) - np.log(s[40:])).max() < 0.1
         assert not model.features_.spreads(known, model.pilot_coef_).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("representation", [None, (mh.Fourier(100), mh.Nystrom(100))])
+def test_bags_smaller_than_all_in_learning_are_samples_of_such_bags(representation):
+    """Where y belongs to the points of a bag no sampling error shows in learning: half a bag has one."""
+    rng = np.random.default_rng(0)
+    bags = [rng.normal() + rng.normal(size=(24, 1)) for _ in range(300)]
+    y = np.array([bag.mean() + np.abs(bag - bag.mean()).mean() for bag in bags])
+    model = mh.DistributionRegressor(representation=representation, random_state=0)
+    model.fit(bags[:150], y[:150])
+    assert model.size_ == 24
+    for size in (24, 12, 6):
+        few = [bag[:size] for bag in bags[150:]]
+        mean, std = model.predict(few, return_std=True)
+        assert_allclose(model.predict(few), mean)
+        assert 0.82 < (abs(y[150:] - mean) < 1.645 * std).mean() < 0.97
+        slope = np.polyfit(mean, y[150:], 1)[
+            0
+        ]  # 1 of the best prediction, .81 of the whole bag's with 6 points
+        assert 0.92 < slope < 1.1
 
 
 def test_smaller_bags_are_less_sure():

@@ -160,7 +160,6 @@ class TestBadInput:
         with pytest.raises(ValueError, match=message):
             run(x, y, z, **options)
 
-
     @pytest.mark.parametrize("method", ["stacked", "kci", "residual"])
     @pytest.mark.parametrize(
         ("make", "message"),
@@ -168,7 +167,10 @@ class TestBadInput:
             (lambda x, z: x, "'x' of x says the same as 'z' of z"),
             (lambda x, z: np.exp(x), "each is a function of the other"),
             (lambda x, z: np.c_[z, -x], r"the same as 'z\[1\]' of z"),
-            (lambda x, z: pd.DataFrame({"id": [f"a{i}" for i in range(len(x))]}), "'id' of z has another cat"),
+            (
+                lambda x, z: pd.DataFrame({"id": [f"a{i}" for i in range(len(x))]}),
+                "another category in every",
+            ),
             (lambda x, z: np.ones(len(x)), "every row of z is the same"),
         ],
         ids=["copy", "function", "among others", "all distinct", "constant"],
