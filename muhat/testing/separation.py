@@ -45,6 +45,64 @@ class Separation(NamedTuple):
     interval: tuple[float, float]
 
 
+@dataclass(frozen=True)
+class RowShares:
+    """Rows that count differently, or are not independent.
+
+    Attributes:
+        weights: of the rows of both samples, (N,).
+        units: groups of rows, which are held out whole, (N,).
+    """
+
+    weights: np.ndarray
+    units: np.ndarray
+
+    def part(self, f: np.ndarray, held: np.ndarray, first: np.ndarray) -> tuple[float, float, np.ndarray]:
+        """AUC of scores ``f`` of held-out rows, its variance over groups [OBU97], and its sizes.
+
+        The sizes are the weights of the pairs, and the effective numbers of groups of either sample.
+        """
+        w, units, first = self.weights[held], np.unique(self.units[held], return_inverse=True)[1], first[held]
+        distinct, at = np.unique(f, return_inverse=True)
+        a, b = (np.bincount(at, weights=w * side, minlength=len(distinct)) for side in (first, ~first))
+        n, m = a.sum(), b.sum()
+        below, above = (np.cumsum(b) - 0.5 * b) / m, 1 - (np.cumsum(a) - 0.5 * a) / n
+        auc = float(a @ below / n)
+        apart = w * np.where(first, (below[at] - auc) / n, (above[at] - auc) / m)
+        sums = np.bincount(units, weights=apart)
+        count = len(sums)
+        sides = [np.bincount(units, weights=w * side) for side in (first, ~first)]
+        sizes = [s.sum() ** 2 / (s**2).sum() for s in sides]
+        return auc, float((sums**2).sum() * count / max(count - 1, 1)), np.array([n * m, *sizes])
+
+    def folds(self, keys: np.ndarray, first: np.ndarray, folds: int) -> np.ndarray:
+        """The fold of every row, whole groups in each and as many of each kind as can be."""
+        count = int(self.units.max()) + 1
+        kind, key = np.zeros(count, np.int64), np.full(count, len(keys))
+        for bit, side in ((1, first), (2, ~first)):
+            kind[np.unique(self.units[side])] += bit
+        np.minimum.at(key, self.units, keys)
+        out = np.empty(count, np.int64)
+        for k in np.unique(kind):
+            rows = np.flatnonzero(kind == k)
+            out[rows[np.argsort(key[rows])]] = np.arange(len(rows)) % folds
+        return out[self.units]
+
+
+def combine_parts(parts: list[tuple[float, float, np.ndarray]]) -> Separation:
+    """Mean AUC of folds of whole groups, with an interval as that of :func:`combine`."""
+    if not parts:
+        return Separation(0.5, (0.0, 1.0))
+    share = np.array([p[2][0] for p in parts])
+    share = share / share.sum()
+    auc = float(share @ [p[0] for p in parts])
+    half = Z_SCORE * float(np.sqrt(INFLATION * (share**2 @ [p[1] for p in parts])))
+    n, m = np.sum([p[2][1:] for p in parts], axis=0)
+    low, high = newcombe(auc, n, m)
+    low, high = max(min(low, auc - half), 0.0), min(max(high, auc + half), 1.0)
+    return Separation(auc, (low, high)) if high >= 0.5 else Separation(0.5, newcombe(0.5, n, m))
+
+
 def placements(scores: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[float, float, float]:
     """AUC of distinct ``scores`` that a rows of x and b rows of y have, and two sums of squares.
 
@@ -83,7 +141,7 @@ def chance(n: int, m: int) -> Separation:
     return Separation(0.5, newcombe(0.5, n, m))
 
 
-def newcombe(auc: float, n: int, m: int) -> tuple[float, float]:
+def newcombe(auc: float, n: float, m: float) -> tuple[float, float]:
     """All θ with ``|AUC − θ| ≤ z sd(θ)``, sd that of Hanley and McNeil [NEW06, method 5]."""
     theta = np.linspace(0.0, 1.0, 4001)
     star = (n + m) / 2 - 1
@@ -154,13 +212,18 @@ class Ridge:
     λ has the least generalised cross-validation error.
     """
 
-    def __init__(self, Phi: np.ndarray, first: np.ndarray, rising: int = 0) -> None:
-        """The last ``rising`` features get no negative weight: those that would are left out."""
+    def __init__(
+        self, Phi: np.ndarray, first: np.ndarray, rising: int = 0, shares: np.ndarray | None = None
+    ) -> None:
+        """The last ``rising`` features get no negative weight: those that would are left out.
+
+        ``shares`` (n,) are weights of rows within their sample.
+        """
         self.mean, self.weights = np.zeros(Phi.shape[1]), np.zeros(Phi.shape[1])
         kept = np.arange(Phi.shape[1])
         while True:
             used = Phi if len(kept) == Phi.shape[1] else Phi[:, kept]
-            self.mean[kept], self.weights[kept] = self._solve(used, first)
+            self.mean[kept], self.weights[kept] = self._solve(used, first, shares)
             falling = (self.weights < 0) & (np.arange(len(self.weights)) >= len(self.weights) - rising)
             if not falling.any():
                 return
@@ -168,10 +231,14 @@ class Ridge:
             kept = kept[~falling[kept]]
 
     @staticmethod
-    def _solve(Phi: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _solve(
+        Phi: np.ndarray, first: np.ndarray, shares: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Means of the features, and their weights."""
         n, m = int(first.sum()), int((~first).sum())
         D = np.where(first, 0.5 / n, 0.5 / m)
+        if shares is not None:
+            D = 0.5 * shares / np.where(first, shares[first].sum(), shares[~first].sum())
         y = np.where(first, 1.0, -1.0)
         mean = D @ Phi
         Phi = Phi - mean
@@ -241,6 +308,7 @@ def separation(
     encoder: Encoder,
     rng: np.random.Generator,
     without: Collection[int] = (),
+    rows_like: RowShares | None = None,
 ) -> Separation:
     """The AUC of a regularised witness on rows that had no part in it, with its interval.
 
@@ -254,10 +322,11 @@ def separation(
         encoder: how they became numbers.
         rng: that folds and landmarks are drawn with.
         without: columns that take no part.
+        rows_like: weights and groups of rows; None if rows are independent and count the same.
     """
     n, m = len(x), len(y)
     C = coordinates(np.concatenate([x, y]), encoder, without)
-    if _equal(C.points, n):
+    if rows_like is None and _equal(C.points, n):
         # Held out, a row would be told by its copy, which speaks against it: AUCs below ½ that mean nothing.
         return chance(n, m)
     few = n + m <= FEW_ROWS
@@ -272,14 +341,18 @@ def separation(
     first = np.arange(n + m) < n
     many = _many_levels(np.concatenate([x, y]), encoder, without)
     folds = min(FOLDS, n, m)
+    if rows_like is not None:
+        folds = min(FOLDS, *(len(np.unique(rows_like.units[side])) for side in (first, ~first)))
     plain = None
     results = []
     for _ in range(REPEATS if few else 1):
         keys = rng.permutation(n + m)[places]  # a random order, the same for the same rows
-        fold = _folds(keys, first, folds)
+        fold = _folds(keys, first, folds) if rows_like is None else rows_like.folds(keys, first, folds)
         parts, sizes = [], []
         for k in range(folds):
             held = fold == k
+            if not all((side & part).any() for side in (first, ~first) for part in (held, ~held)):
+                continue  # whole groups may leave a sample out
             if few:
                 plain = (
                     _features(landmarks, np.ones(C.points.shape[1]), C.points, hats)
@@ -294,15 +367,19 @@ def separation(
                 Phi = np.column_stack([Phi, *(level_rates(codes, first, ~held, keys) for codes in many)])
             # What is more frequent in x can speak for x alone: a falling weight would make an effect of the
             # partners in the other sample, which stay when a row is held out.
-            scores = Ridge(Phi[~held], first[~held], rising=len(many))(Phi[held])
+            shares = None if rows_like is None else rows_like.weights[~held]
+            scores = Ridge(Phi[~held], first[~held], len(many), shares)(Phi[held])
             # Scores that differ by rounding alone are tied.
             scores = np.round(scores / (np.abs(scores).max() or 1.0), 9)
+            if rows_like is not None:
+                parts.append(rows_like.part(scores, held, first))
+                continue
             distinct, at = np.unique(scores, return_inverse=True)
             a = np.bincount(at[first[held]], minlength=len(distinct))
             b = np.bincount(at[~first[held]], minlength=len(distinct))
             parts.append(placements(distinct, a, b))
             sizes.append((int(a.sum()), int(b.sum())))
-        results.append(combine(parts, sizes))
+        results.append(combine(parts, sizes) if rows_like is None else combine_parts(parts))
     auc, low, high = np.mean([(r.auc, *r.interval) for r in results], axis=0)
     return Separation(float(auc), (float(low), float(high)))
 
@@ -379,4 +456,4 @@ def _column_weights(landmarks: np.ndarray, P: np.ndarray, first: np.ndarray, key
     return weights
 
 
-__all__ = ["LEVEL", "Separation", "chance", "combine", "placements", "separation"]
+__all__ = ["LEVEL", "RowShares", "Separation", "chance", "combine", "placements", "separation"]
