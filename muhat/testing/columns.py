@@ -208,7 +208,9 @@ def columns_under(
         effects.append(
             chance(n, m)
             if names[-1] in matched or not varies
-            else separation(x[:, columns], y[:, columns], Encoder(None, alone), rng, rows_like=null.row_shares)
+            else separation(
+                x[:, columns], y[:, columns], Encoder(None, alone), rng, rows_like=null.row_shares
+            )
         )
         last = at == cells.size - 1
         shares = [float(np.average(last[side], weights=null.weights[side])) for side in _sides(n, m)]

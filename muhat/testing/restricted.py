@@ -377,3 +377,26 @@ def refuse_stuck(design: Design, stuck: np.ndarray, alike: Callable[[], str] | N
             "every stratum has one row: no row can move. Take wider strata, or leave strata and blocks out."
         )
     raise ValueError(alike() if alike else "no row can move: take wider strata, or more groups in each.")
+
+
+def restriction_of(design: Design, signs: bool, stuck: np.ndarray, count: float, made: int) -> Restriction:
+    """What a design allowed: rows that are stuck, distinct arrangements, and how many were made."""
+    groups = 0 if design.groups is None else int(design.groups.max()) + 1
+    complete = count == made
+    smallest = 1 / count if signs and not complete else 0.0
+    return Restriction(
+        groups=groups,
+        strata=int(design.strata.max()) + 1,
+        weighted=design.weights is not None,
+        signs=signs,
+        fixed=int(stuck.sum()),
+        arrangements=count,
+        complete=complete,
+        smallest=smallest,
+    )
+
+
+def sign_patterns(units: np.ndarray) -> float:
+    """Distinct patterns of signs, a pattern and its opposite being one."""
+    count = len(np.unique(units))
+    return 2.0 ** (count - 1) if count <= SIGNS else inf

@@ -168,9 +168,7 @@ def _given_parts(value: Any, what: str, names: Sequence[str], sizes: list[int], 
     return [np.ones(n) if part is None else part for part, n in zip(value, sizes, strict=True)]
 
 
-def _pooled(
-    parts: list[Any], what: str, sizes: list[int], names: Sequence[str], paired: bool
-) -> np.ndarray:
+def _pooled(parts: list[Any], what: str, sizes: list[int], names: Sequence[str], paired: bool) -> np.ndarray:
     """Codes or weights of all rows, (N,)."""
     arrays = [np.asarray(part) for part in parts]
     for array, n, name in zip(arrays, sizes, names, strict=False):
@@ -179,7 +177,9 @@ def _pooled(
             got = f"{len(array)} values" if array.ndim else "one"
             raise ValueError(f"{what}{of} has {got}, but {name} has {n} rows: pass one value for each row.")
     if what == "weights":
-        each = [_weights(array, name if not paired else "") for array, name in zip(arrays, names, strict=False)]
+        each = [
+            _weights(array, name if not paired else "") for array, name in zip(arrays, names, strict=False)
+        ]
         # Each sample is a population of its own: its weights say nothing beside those of the other.
         return np.concatenate([w / w[w > 0].mean() for w in each]) if len(each) > 1 else each[0]
     if len({array.ndim for array in arrays}) > 1 or len({array.shape[1:] for array in arrays}) > 1:
@@ -249,7 +249,9 @@ def _without(X: Any, used: set[str], name: str) -> Any:
 def _whole(tables: Sequence[Any], paired: bool) -> np.ndarray:
     """Rows without missing cells, which are those that missing="drop" keeps."""
     cells = [gaps_of(X) for X in tables]
-    rows = [np.ones(len(X), bool) if c is None else ~c.any(axis=1) for c, X in zip(cells, tables, strict=True)]
+    rows = [
+        np.ones(len(X), bool) if c is None else ~c.any(axis=1) for c, X in zip(cells, tables, strict=True)
+    ]
     return np.all(rows, axis=0) if paired else np.concatenate(rows)
 
 

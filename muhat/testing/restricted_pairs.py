@@ -1,0 +1,212 @@
+"""Dependence under a design: HSIC of features less their means in strata, observed and under the null."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from muhat._tables import Encoder
+from muhat.kernels.base import Kernel
+from muhat.testing.aggregate import normal_scores
+from muhat.testing.bank import choose_kernels
+from muhat.testing.independence import RANK, TOLERANCE, _permuted, _strength, centred_factor
+from muhat.testing.restricted import (
+    Design,
+    Restriction,
+    lost_by_centring,
+    multipliers,
+    orders_of,
+    refuse_stuck,
+    restriction_of,
+    row_cells,
+    sign_patterns,
+)
+from muhat.testing.result import ColumnEffect, column_effects
+from muhat.testing.samples import column_names
+
+if TYPE_CHECKING:
+    from muhat.testing.independence import IndependenceResult
+
+HADAMARD_ROWS = 2000  # up to so many rows, products of Gram matrices are formed entry by entry
+BINS = 256  # of whole groups, to which chance assigns them, where there are more rows
+
+
+@dataclass(frozen=True)
+class PairNull:
+    """Rows of y that change places under a design, or signs of what pairs contribute.
+
+    Attributes:
+        design: of the pairs.
+        orders: which row comes to each, (1 + B, n); empty with signs.
+        signs: factors of rows, (1 + B, n); empty where rows move.
+        swapped: whether the rows of x move in the place of those of y.
+        restriction: what the design allowed.
+    """
+
+    design: Design
+    orders: np.ndarray
+    signs: np.ndarray
+    swapped: bool
+    restriction: Restriction
+
+    @classmethod
+    def draw(
+        cls,
+        design: Design,
+        X: np.ndarray,
+        Y: np.ndarray,
+        permutations: int,
+        rng: np.random.Generator,
+        signs: bool,
+    ) -> PairNull:
+        """By rows that move, or with weights and where asked for by random ``signs``."""
+        none = np.empty((0, len(design)))
+        if signs or design.weights is not None:
+            units = design.units
+            alone = _alone(design)
+            refuse_stuck(design, alone)
+            W = multipliers(design, permutations, rng)
+            said = restriction_of(design, True, alone, sign_patterns(units[~alone]), len(W))
+            return cls(design, none, W, False, said)
+        (cells, constant), (other, constant_x) = row_cells(design, Y), row_cells(design, X)
+        swapped = (constant_x, -other.logs) > (constant, -cells.logs)
+        if swapped:
+            cells, constant = other, constant_x
+        stuck = cells.stuck
+
+        def alike() -> str:
+            if design.groups is not None and not constant:
+                return (
+                    "no two groups of a stratum have the same number of rows, so that none can take the place "
+                    'of another: use method="wild" (a random sign for each group), or one row a group.'
+                )
+            return "no row can move: in every stratum all rows of x or of y are the same."
+
+        refuse_stuck(design, stuck, alike)
+        picked = cells.arrangements(permutations, rng)
+        said = restriction_of(design, False, stuck, cells.count, len(picked))
+        return cls(design, orders_of(cells, picked, constant), none, swapped, said)
+
+    @property
+    def signed(self) -> bool:
+        return len(self.signs) > 0
+
+    @property
+    def draws(self) -> int:
+        """What was observed, and the draws."""
+        return max(len(self.signs), len(self.orders))
+
+    def signed_forms(
+        self, left: list[np.ndarray], right: list[np.ndarray], rng: np.random.Generator
+    ) -> np.ndarray:
+        """``‖Σᵢ sᵢ wᵢ φᵢ ψᵢᵀ‖²`` of centred factors of every kernel, (pairs, 1 + B)."""
+        n, w = len(self.design), self.design.w
+        out = np.empty((len(left), len(right), len(self.signs)))
+        if n > HADAMARD_ROWS:
+            unit = rng.integers(0, BINS, int(self.design.units.max()) + 1)[self.design.units]
+            scale = lost_by_centring(self.design.strata, self.design.units, w)
+            drawn = np.concatenate([np.ones((1, BINS)), rng.choice([-1.0, 1.0], (len(self.signs) - 1, BINS))])
+        for i, Phi in enumerate(left):
+            for j, Psi in enumerate(right):
+                observed = float(np.square((w[:, None] * Phi).T @ Psi).sum())
+                if n <= HADAMARD_ROWS:
+                    M = (w * (Phi @ Phi.T) * w[:, None]) * (Psi @ Psi.T)
+                    out[i, j] = ((self.signs @ M) * self.signs).sum(axis=1)
+                else:
+                    T = np.stack(
+                        [
+                            ((w * scale)[rows, None] * Phi[rows]).T @ Psi[rows]
+                            for rows in (unit == b for b in range(BINS))
+                        ]
+                    ).reshape(BINS, -1)
+                    out[i, j] = ((drawn @ (T @ T.T)) * drawn).sum(axis=1)
+                out[i, j, 0] = observed
+        return out.reshape(-1, len(self.signs))
+
+
+def _alone(design: Design) -> np.ndarray:
+    """Rows whose stratum has no other unit, (n,)."""
+    pairs = np.unique(np.stack([design.strata, design.units], axis=1), axis=0)
+    return (np.bincount(pairs[:, 0]) == 1)[design.strata]
+
+
+def pair_values(
+    null: PairNull,
+    kernels_x: list[Kernel],
+    kernels_y: list[Kernel],
+    X: np.ndarray,
+    Y: np.ndarray,
+    representation: Any,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """``n²`` times HSIC under a design for every pair of kernels, observed and under the null."""
+    if null.signed:
+        left, right = (
+            [
+                null.design.centre(centred_factor(k, Z, rng, TOLERANCE, RANK // len(kernels), np.float64))
+                for k in kernels
+            ]
+            for kernels, Z in ((kernels_x, X), (kernels_y, Y))
+        )
+        return null.signed_forms(left, right, rng)
+    sides: Any = [(kernels_x, X), (kernels_y, Y)]
+    (k, P), (l, Q) = sides[::-1] if null.swapped else sides
+    values = _permuted(k, l, P, Q, null.orders, representation, rng, null.design.centre)
+    if null.swapped:
+        values = values.reshape(len(k), len(l), -1).swapaxes(0, 1).reshape(len(values), -1)
+    return values
+
+
+def pair_scale(
+    design: Design, kernel_x: Kernel, kernel_y: Kernel, X: np.ndarray, Y: np.ndarray, values: np.ndarray
+) -> tuple[float, float, float]:
+    """``n²`` times HSIC, what chance gives of it (the mean of the null), and what it can be at most."""
+    rng = np.random.default_rng(0)
+    root = np.sqrt(design.w)[:, None]
+    Phi, Psi = (
+        root * design.centre(centred_factor(k, Z, rng, TOLERANCE / 100, 4 * RANK, np.float64))
+        for k, Z in ((kernel_x, X), (kernel_y, Y))
+    )
+    top = float(np.linalg.norm(Phi.T @ Phi) * np.linalg.norm(Psi.T @ Psi))
+    return float(np.square(Phi.T @ Psi).sum()), float(values[1:].mean()), top
+
+
+def pair_columns(
+    result: IndependenceResult, design: Design, permutations: int, most: int, rng: np.random.Generator
+) -> list[ColumnEffect]:
+    """What each column shows of the other side, on about ``most`` rows, the strongest first."""
+    n = len(result.x)
+    if n > most:
+        rows = design.some(most, rng)
+        design = design.take(rows)
+    else:
+        rows = np.arange(n)
+    x, y = result.x[rows], result.y[rows]
+    null = PairNull.draw(design, x, y, permutations, rng, result.method == "multipliers")
+    names, scores, effects = [], [], []
+    sides = (
+        (x, result.encoder_x, y, result.encoder_y, "x"),
+        (y, result.encoder_y, x, result.encoder_x, "y"),
+    )
+    for Z, encoder, other, other_encoder, prefix in sides:
+        across, _ = choose_kernels("median", other, other_encoder, rng, "dependence")
+        way = replace(null, swapped=null.swapped != (prefix == "y"))
+        for j, name in enumerate(column_names(encoder, Z.shape[1], prefix)):
+            names.append(name)
+            column = Z[:, [j]]
+            if (column == column[0]).all():
+                scores.append(np.zeros(null.draws))
+                effects.append(0.0)
+                continue
+            alone = Encoder(None, {0: encoder.categories[j]} if j in encoder.categories else {})
+            kernels, _ = choose_kernels("median", column, alone, rng, "dependence")
+            values = pair_values(way, kernels, across, column, other, None, rng)
+            scores.append(normal_scores(values)[0])
+            scale = pair_scale(design, kernels[0], across[0], column, other, values[0])
+            effects.append(_strength(*scale))
+    return column_effects(names, effects, np.stack(scores), rows=(len(rows),))
+
+
+__all__ = ["PairNull", "pair_columns", "pair_scale", "pair_values"]
