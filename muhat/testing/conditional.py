@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,10 @@ from muhat.testing.forms import BLOCK_ELEMENTS
 from muhat.testing.independence import centred_factor, independence_test
 from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
+from muhat.testing.restricted import Design, multipliers
+from muhat.testing.restricted_pairs import PairNull, with_strata
 from muhat.testing.result import TestResult
+from muhat.testing.row_labels import check_method, designed, is_given
 from muhat.testing.samples import refuse_constant
 from muhat.testing.self_check import SHIFT, SelfCheck, check_errors
 from muhat.testing.stacked_residuals import residuals_of, sure, tame_columns, weighted
@@ -61,10 +64,14 @@ class Smoother:
         kernel: of z, with nothing left open.
         Z: the rows, (n, d).
         encoder: which columns are categories.
+        design: strata, each with a mean of its own, and weights of rows; None for neither.
     """
 
-    def __init__(self, kernel: Kernel, Z: np.ndarray, encoder: Encoder | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, Z: np.ndarray, encoder: Encoder | None = None, design: Design | None = None
+    ) -> None:
         self.kernel, self.Z, self.encoder = kernel, Z, encoder or Encoder()
+        self.design = design or Design(np.zeros(len(Z), np.int64))
 
     @cached_property
     def components(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -76,7 +83,9 @@ class Smoother:
         if d > 1:
             features += [self._additive(scale) for scale in SCALES]
         out = []
+        root = np.sqrt(self.design.w)[:, None]
         for Theta in features:
+            Theta = root * self.design.centre(Theta)
             squares, Q = np.linalg.eigh(Theta.T @ Theta)
             kept = squares > 1e-10 * squares[-1]
             out.append((Theta @ (Q[:, kept] / np.sqrt(squares[kept])), squares[kept]))
@@ -93,16 +102,20 @@ class Smoother:
         return np.hstack(columns) / np.sqrt(len(columns))
 
     def residuals(self, F: np.ndarray) -> np.ndarray:
-        """``F`` (n, p) less its regressions on z: ``(I − K(K + nλI)⁻¹) F``, centred."""
+        """``F`` (n, p) less its regressions on z: ``(I − K(K + nλI)⁻¹) F``, centred.
+
+        With weights each row is multiplied by the root of its own: products of residuals are then weighted.
+        """
         n = len(F)
-        F = F - F.mean(axis=0)
+        F = np.sqrt(self.design.w)[:, None] * self.design.centre(F)
+        shares = self.design.shares
         best, out = np.full(F.shape[1], np.inf), F.copy()
         for U, lengths in self.components:
             projected, squares = U.T @ F, U**2
             for reg in REGULARISERS:
                 shrink = lengths / (lengths + n * reg)
                 left = F - U @ (shrink[:, None] * projected)
-                free = 1 - squares @ shrink - 1 / n  # 1 − the leverage of each row, with the intercept
+                free = 1 - squares @ shrink - shares  # 1 − the leverage of each row, with the intercept
                 loss = np.mean((left / np.maximum(free, 1e-6)[:, None]) ** 2, axis=0)
                 better = loss < best
                 best[better] = loss[better]
@@ -148,17 +161,22 @@ def product_forms(W: np.ndarray, *factors: np.ndarray) -> tuple[np.ndarray, floa
 
 
 def kci(
-    Phi: np.ndarray, Psi: np.ndarray, null: str, draws: int, rng: np.random.Generator
+    Phi: np.ndarray,
+    Psi: np.ndarray,
+    null: str,
+    draws: int,
+    rng: np.random.Generator,
+    design: Design | None = None,
 ) -> tuple[float, float, np.ndarray]:
     """KCI from residual features of (x, z) and of y given z [Z11]: statistic, p-value and null.
 
     The statistic is ``‖Φᵀ Ψ‖²/n²``, the HSIC of the residuals. Under the null, ``Σᵢ φᵢ ⊗ ψᵢ`` is a sum of
     n terms of mean 0, so normal multipliers on the terms draw from its distribution; the gamma
-    approximation has the mean and variance of the same weighted sum of χ² [Z11, Prop. 5].
+    approximation has the mean and variance of the same weighted sum of χ² [Z11, Prop. 5]. With a design
+    the multipliers are random signs of its groups.
     """
     n = len(Phi)
-    W = np.ones((1 + (draws if null == "bootstrap" else 0), n))
-    W[1:] = rng.standard_normal((len(W) - 1, n))
+    W = _multipliers(n, draws if null == "bootstrap" else 0, rng, design)
     values, trace, square = product_forms(W, Phi, Psi)
     if null == "bootstrap":
         return float(values[0] / n**2), permutation_pvalue(values), values[1:] / n**2
@@ -167,6 +185,15 @@ def kci(
     shape, scale, quantiles = gamma_null(trace / n**2, 2 * square / n**4)
     statistic = float(values[0] / n**2)
     return statistic, float(gamma.sf(statistic, shape, scale=scale)), quantiles
+
+
+def _multipliers(n: int, draws: int, rng: np.random.Generator, design: Design | None) -> np.ndarray:
+    """1 for what was observed, then normal multipliers of rows, or signs under a design, (1 + draws, n)."""
+    if design is not None:
+        return multipliers(design, draws, rng)
+    W = np.ones((1 + draws, n))
+    W[1:] = rng.standard_normal((draws, n))
+    return W
 
 
 def conditional_independence_test(
@@ -182,6 +209,10 @@ def conditional_independence_test(
     permutations: int = 999,
     regressor: Any = None,
     missing: str = "compare",
+    groups: Any = None,
+    blocks: Any = None,
+    strata: Any = None,
+    weights: Any = None,
     random_state: Any = None,
 ) -> ConditionalResult:
     """Test whether x and y are independent given z.
@@ -208,7 +239,17 @@ def conditional_independence_test(
         regressor: a scikit-learn regressor that takes the place of those of ``"stacked"``.
         missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own;
             ``"drop"`` rows that have one in x, y or z; ``"refuse"``.
+        groups: what rows belong together (persons, clinics): one label a row, or the name of a column of x, y
+            or z, which is then no data. Each group has one random sign.
+        blocks: known like z, labels or a name: rows are compared within blocks only. With ``strata``, within
+            the combinations of both.
+        strata: another word for ``blocks``.
+        weights: of rows, not negative; numbers or a name. Regressions and statistic are weighted. Not for
+            ``"stacked"``. Rows of weight 0 are left out.
         random_state: seed.
+
+    With any of these four ``null="gamma"`` is refused, the null comes from random signs, whose level is exact
+    for many rows or groups, and ``result.restriction`` says what could move.
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (normalised HSIC of the
@@ -222,6 +263,15 @@ def conditional_independence_test(
     elif regressor is not None:
         raise ValueError(f'regressor is for method="stacked", got method={method!r}: leave regressor out.')
     permutations = check_count(permutations, "permutations", 19)
+    given = {"groups": groups, "blocks": blocks, "strata": strata, "weights": weights}
+    design, unweighted = None, 0
+    if is_given(given):
+        check_method("gamma" if null == "gamma" else "permutation", given)
+        (x, y, z), design, unweighted = designed((x, y, z), ("x", "y", "z"), given, missing, paired=True)
+        if method == "stacked" and design is not None and design.weights is not None:
+            raise ValueError(
+                'method="stacked" has no weighted regressions: use method="kci" with weights, or "residual".'
+            )
     encoders, (X, Y, Z), gaps = paired_tables((x, y, z), ("x", "y", "z"), missing, 10)
     encoder_x, encoder_y, encoder_z = encoders
     check_same_rows(X, Y, "x", "y")
@@ -229,21 +279,29 @@ def conditional_independence_test(
     for A, name in ((X, "x"), (Y, "y"), (Z, "z")):
         refuse_constant(A, name, sum(gaps.dropped))
     rng = as_generator(random_state)
+    null_of = None
+    if design is not None:
+        null_of = PairNull.draw(design, X, Y, permutations, rng, signs=True)
+        Z, encoder_z, kernel_z = with_strata(design, Z, encoder_z, kernel_z)
     if method == "stacked":
         with _threads.one_blas_thread():
             tables = ((X, encoder_x), (Y, encoder_y), (Z, encoder_z))
-            return _stacked(tables, permutations, rng, regressor, gaps)
+            found = _stacked(tables, permutations, rng, regressor, gaps, design)
+        return found if null_of is None else replace(found, restriction=null_of.after(found, unweighted))
     k_z = _one_kernel(kernel_z, Z, encoder_z, "kernel_z")
     # The matrices are thin: threads of BLAS cost more than they give, above all on a busy machine.
     with _threads.one_blas_thread():
-        smoother = Smoother(k_z, Z, encoder_z)
+        smoother = Smoother(k_z, Z, encoder_z, design)
         if method == "residual":
             left, right = (
                 smoother.residuals(numeric(A, encoder)) for A, encoder in ((X, encoder_x), (Y, encoder_y))
             )
-            how = "gamma" if null == "gamma" else "permutation"
+            how, same = "gamma" if null == "gamma" else "permutation", {}
+            if design is not None:
+                left, right = (F / np.sqrt(design.w)[:, None] for F in (left, right))
+                how, same = "wild", {"groups": design.units, "strata": design.strata, "weights": design.w}
             inner = independence_test(
-                left, right, kernel_x, kernel_y, how, permutations=permutations, random_state=rng
+                left, right, kernel_x, kernel_y, how, permutations=permutations, random_state=rng, **same
             )
             statistic, pvalue, sample, effect = inner.statistic, inner.pvalue, inner.null, inner.effect_size
             kernels: tuple[Any, ...] = inner.kernels
@@ -253,22 +311,24 @@ def conditional_independence_test(
             k_y = _one_kernel(kernel_y, Y, encoder_y, "kernel_y")
             Phi = smoother.residuals(interactions(variable_features(k_x, X), Z, encoder_z))
             Psi = smoother.residuals(variable_features(k_y, Y))
-            statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng)
+            statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng, design)
             left, right = Phi[:, :1], Psi[:, :1]
             effect = _strength(Phi, Psi)
             kernels, best = ((k_x, k_y, k_z),), 0
-    return ConditionalResult(
+    signs = method == "kci" or design is not None
+    found = ConditionalResult(
         statistic=statistic,
         pvalue=pvalue,
         null=sample,
         effect_size=effect,
-        method={"bootstrap": "multipliers" if method == "kci" else "permutation", "gamma": "gamma"}[null],
+        method={"bootstrap": "multipliers" if signs else "permutation", "gamma": "gamma"}[null],
         kernels=kernels,
         best=best,
         test=method,
         residuals=(left, right),
         missing=gaps,
     )
+    return found if null_of is None else replace(found, restriction=null_of.after(found, unweighted))
 
 
 def _refuse_unstacked(null: str, *kernels: Any) -> None:
@@ -281,7 +341,12 @@ def _refuse_unstacked(null: str, *kernels: Any) -> None:
 
 
 def _stacked(
-    tables: Any, draws: int, rng: np.random.Generator, regressor: Any, gaps: MissingCells
+    tables: Any,
+    draws: int,
+    rng: np.random.Generator,
+    regressor: Any,
+    gaps: MissingCells,
+    design: Design | None = None,
 ) -> ConditionalResult:
     """Four forms of the residuals: linear and Gaussian, each over all of z and near to each other in z."""
     left, right, Z = (tame_columns(*table) for table in tables)
@@ -289,14 +354,12 @@ def _stacked(
     learner = None if regressor is None else of_regressor(regressor)
     # Strictly apart: what both sides shared would put the same noise into both residuals.
     sides = residuals_of(left, inputs, rng, learner), residuals_of(right, inputs, rng, learner)
-    n = len(Z)
-    W = np.ones((1 + draws, n))
-    W[1:] = rng.standard_normal((draws, n))
+    W = _multipliers(len(Z), draws, rng, design)
     near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
     values = []
     weights = sure(sides)
     for pair in ([s.residuals for s in sides], [s.features for s in sides]):
-        pair = [weighted(F, weights) for F in pair]
+        pair = [weighted(F if design is None else design.centre(F), weights) for F in pair]
         values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
     series = fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values)))
     return ConditionalResult(
@@ -395,6 +458,7 @@ class ConditionalResult(TestResult):
             else "This does not show that they are independent given z.",
             self.warning,
             self.missing.sentence,
+            self.restriction.sentence if self.restriction else "",
         ]
         return " ".join(part for part in parts if part)
 

@@ -65,6 +65,11 @@ class Design:
         """The weights, 1 if there are none, (n,)."""
         return np.ones(len(self)) if self.weights is None else self.weights
 
+    @property
+    def shares(self) -> np.ndarray:
+        """The share of every row in its stratum, by weight, (n,)."""
+        return self.w / np.bincount(self.strata, weights=self.w)[self.strata]
+
     def take(self, rows: np.ndarray) -> Design:
         """That of some rows."""
         parts = (None if a is None else a[rows] for a in (self.strata, self.groups, self.weights))
@@ -260,17 +265,19 @@ def signs_of(units: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndar
 
 
 def lost_by_centring(cell: np.ndarray, units: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """1/√(1 − Σᵤ pᵤ²) at every row, pᵤ the share of unit u in its cell, (n,); 1 where a unit is alone.
+    """1/√(1 − 2pᵤ + Σᵥ pᵥ²) at every row, pᵤ the share of its unit u in its cell, (n,); 1 where u is alone.
 
-    What is centred in a cell of k equal units has lost 1/k of its variance.
+    Less the mean of their cell, features of unit variance keep the variance 1 − 2pᵤ + Σᵥ pᵥ²: of k equal
+    units, 1 − 1/k. With this factor random signs have the mean that independent features have.
     """
     total = np.bincount(cell, weights=weights)
     pairs = codes(np.stack([cell, units], axis=1))
     share = np.bincount(pairs, weights=weights / total[cell])
     of = np.empty(len(share), np.int64)
     of[pairs] = cell
-    lost = np.bincount(of, weights=share**2, minlength=len(total))
-    return (1 / np.sqrt(np.where(lost > 1 - 1e-9, 1.0, 1 - lost)))[cell]
+    squares = np.bincount(of, weights=share**2, minlength=len(total))
+    left = (1 - 2 * share + squares[of])[pairs]
+    return 1 / np.sqrt(np.where(left < 1e-9, 1.0, left))
 
 
 def multipliers(design: Design, draws: int, rng: np.random.Generator) -> np.ndarray:

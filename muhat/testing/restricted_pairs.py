@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import exp
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from muhat._tables import Encoder
 from muhat.kernels.base import Kernel
+from muhat.kernels.delta import Delta
 from muhat.testing.aggregate import normal_scores
 from muhat.testing.bank import choose_kernels
 from muhat.testing.independence import RANK, TOLERANCE, _permuted, _strength, centred_factor
@@ -23,13 +25,15 @@ from muhat.testing.restricted import (
     row_cells,
     sign_patterns,
 )
-from muhat.testing.result import ColumnEffect, column_effects
+from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import column_names
 
 if TYPE_CHECKING:
     from muhat.testing.independence import IndependenceResult
 
 HADAMARD_ROWS = 2000  # up to so many rows, products of Gram matrices are formed entry by entry
+ROWS_A_STRATUM = 10  # with fewer, a regression on z knows of strata no more than their means
+OTHER_STRATUM = exp(-0.5)  # the kernel between two strata
 BINS = 256  # of whole groups, to which chance assigns them, where there are more rows
 
 
@@ -92,6 +96,10 @@ class PairNull:
     @property
     def signed(self) -> bool:
         return len(self.signs) > 0
+
+    def after(self, found: TestResult, unweighted: int) -> Restriction:
+        """What the design allowed, with the smallest p-value that the outcome shows to be possible."""
+        return self.restriction.after(np.append(found.statistic, found.null), unweighted)
 
     @property
     def draws(self) -> int:
@@ -209,4 +217,19 @@ def pair_columns(
     return column_effects(names, effects, np.stack(scores), rows=(len(rows),))
 
 
-__all__ = ["PairNull", "pair_columns", "pair_scale", "pair_values"]
+def with_strata(
+    design: Design, Z: np.ndarray, encoder: Encoder, kernel: Any
+) -> tuple[np.ndarray, Encoder, Any]:
+    """z with the stratum as one more category, where strata have rows enough to differ in what z does."""
+    count = int(design.strata.max()) + 1
+    if count == 1 or len(design) < ROWS_A_STRATUM * count:
+        return Z, encoder, kernel
+    d = Z.shape[1]
+    names = None if encoder.names is None else [*encoder.names, "stratum"]
+    levels = {**encoder.categories, d: np.array([str(k) for k in range(count)])}
+    if isinstance(kernel, Kernel):
+        kernel = kernel.on(list(range(d))) * Delta(OTHER_STRATUM).on(d)
+    return np.column_stack([Z, design.strata]), Encoder(names, levels), kernel
+
+
+__all__ = ["PairNull", "pair_columns", "pair_scale", "pair_values", "with_strata"]
