@@ -240,7 +240,7 @@ def conditional_independence_test(
         missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own;
             ``"drop"`` rows that have one in x, y or z; ``"refuse"``.
         groups: what rows belong together (persons, clinics): one label a row, or the name of a column of x, y
-            or z, which is then no data. Each group has one random sign.
+            or z, which is then no data. Each group has one random multiplier.
         blocks: known like z, labels or a name: rows are compared within blocks only. With ``strata``, within
             the combinations of both.
         strata: another word for ``blocks``.
@@ -248,7 +248,7 @@ def conditional_independence_test(
             ``"stacked"``. Rows of weight 0 are left out.
         random_state: seed.
 
-    With any of these four ``null="gamma"`` is refused, the null comes from random signs, whose level is exact
+    With any of these four ``null="gamma"`` is refused, the null comes from random multipliers, whose level is exact
     for many rows or groups, and ``result.restriction`` says what could move.
 
     Returns:

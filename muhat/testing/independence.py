@@ -118,7 +118,7 @@ def independence_test(
             within the combinations of both.
         strata: another word for ``blocks``. The statistic is that of features less their means in strata.
         weights: of rows, not negative; numbers or a name. The pairs stand for a weighted population. The null
-            comes from random signs of rows, or groups: a bootstrap, whose level is exact for many. Rows of
+            comes from random multipliers of rows, or groups: a bootstrap, whose level is exact for many. Rows of
             weight 0 are left out.
         random_state: seed.
 

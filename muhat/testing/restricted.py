@@ -11,9 +11,10 @@ A permutation test is exact where rows are exchangeable. Where they are not, a d
   y (or x) is the same in all rows of each group, to one of any size. In a test of two samples the label of a
   whole group moves, whatever its size; a group with rows in both samples is a stratum of its own, in which
   labels of rows move. A group lies in one stratum.
-- **weights** belong to rows, and rows of different weight are not exchangeable. The null then comes from
-  random signs, one a row or one a group, of what each contributes to the statistic: a bootstrap, whose
-  level is exact for many rows or groups only.
+- **weights** go with their rows. Labels of two samples move with the weights, as long as both samples have
+  some. Where one has none, and in tests of dependence (where a weight belongs to x and y at once), rows are
+  not exchangeable: the null then comes from random multipliers, one a row or one a group, of what each
+  contributes to the statistic. That is a bootstrap, whose level is exact for many rows or groups only.
 
 The functions here are pure: they take codes and draw arrangements. All arrangements are taken, each once, if
 they are no more than the permutations asked for.
@@ -209,6 +210,13 @@ def label_cells(design: Design, first: np.ndarray) -> tuple[Cells, np.ndarray]:
     return Cells(unit, cell, label), strata
 
 
+def shared_groups(design: Design, first: np.ndarray) -> int:
+    """How many groups have rows in both samples."""
+    if design.groups is None:
+        return 0
+    return len(np.intersect1d(design.groups[first], design.groups[~first]))
+
+
 def members_of(cells: Cells, arrangements: np.ndarray) -> np.ndarray:
     """Rows of the first sample under every arrangement, (1 + B, n)."""
     return (cells.content == 1)[arrangements][:, cells.unit]
@@ -250,17 +258,24 @@ def _sorted(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.argsort(unit, kind="stable"), np.cumsum(sizes) - sizes, sizes
 
 
-def signs_of(units: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """A sign for each unit, all 1 first, as rows have it, (1 + B, n): at random, or all patterns if few.
+def signs_of(
+    units: np.ndarray, draws: int, rng: np.random.Generator, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """A multiplier for each unit, all 1 first, as rows have it, (1 + B, n): at random, or all patterns if few.
 
-    A pattern and its opposite give the same statistic: one of the two is taken.
+    A pattern of signs and its opposite give the same statistic: one of the two is taken. With weights the
+    squares of the multipliers vary, too, by κ: under signs alone ``Σᵤ ‖tᵤ‖²``, a part of the statistic that
+    varies with heavy weights, would always be the same.
     """
     count = int(units.max()) + 1
-    if count <= SIGNS and 2 ** (count - 1) <= draws + 1:
-        each = np.array(list(product([1.0], *[[1.0, -1.0]] * (count - 1))))
-    else:
-        each = np.ones((1 + draws, count))
-        each[1:] = rng.choice([-1.0, 1.0], (draws, count))
+    if weights is None and count <= SIGNS and 2 ** (count - 1) <= draws + 1:
+        return np.array(list(product([1.0], *[[1.0, -1.0]] * (count - 1))))[:, units]
+    each = np.ones((1 + draws, count))
+    each[1:] = rng.choice([-1.0, 1.0], (draws, count))
+    if weights is not None:
+        p = np.bincount(units, weights=weights) ** 2
+        kappa = max(1 - p.mean() ** 2 / (p**2).mean(), 0.0)
+        each[1:] *= np.sqrt(1 + np.sqrt(kappa) * rng.choice([-1.0, 1.0], (draws, count)))
     return each[:, units]
 
 
@@ -282,7 +297,7 @@ def lost_by_centring(cell: np.ndarray, units: np.ndarray, weights: np.ndarray) -
 
 def multipliers(design: Design, draws: int, rng: np.random.Generator) -> np.ndarray:
     """1 for what was observed, then random signs of groups, scaled up for what centring lost, (1 + B, n)."""
-    W = signs_of(design.units, draws, rng)
+    W = signs_of(design.units, draws, rng, design.weights)
     W[1:] *= lost_by_centring(design.strata, design.units, design.w)
     return W
 
@@ -294,6 +309,7 @@ class Restriction:
     Attributes:
         groups: number of groups; 0 if rows move by themselves.
         strata: number of strata.
+        shared: groups with rows in both samples, within which rows moved.
         weighted: whether rows have weights.
         signs: whether the null comes from random signs, not from rows that move.
         fixed: rows that cannot move.
@@ -305,6 +321,7 @@ class Restriction:
 
     groups: int = 0
     strata: int = 1
+    shared: int = 0
     weighted: bool = False
     signs: bool = False
     fixed: int = 0
@@ -329,11 +346,14 @@ class Restriction:
         within = f" within {self.strata} strata" if self.strata > 1 else ""
         if self.signs:
             what = f"{self.groups} groups" if self.groups else "rows"
-            parts = [f"The null comes from random signs of {what}{within}."]
-        elif self.groups:
-            parts = [f"{self.groups} groups of rows moved{within}, each as a whole."]
+            parts = [f"The null comes from random multipliers of {what}{within}."]
         else:
-            parts = [f"Rows moved{within} only."]
+            whole = self.groups - self.shared
+            parts = [
+                f"Rows moved within {self.shared} groups that both samples have." if self.shared else "",
+                f"{whole} groups of rows moved{within}, each as a whole." if whole else "",
+                f"Rows moved{within} only." if within and not self.groups else "",
+            ]
         if self.weighted:
             parts.append("Rows are weighted.")
         if self.unweighted:

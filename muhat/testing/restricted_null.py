@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from muhat.testing.restricted import (
     members_of,
     refuse_stuck,
     restriction_of,
+    shared_groups,
     sign_patterns,
     signs_of,
 )
@@ -52,8 +53,12 @@ class LabelNull:
     def draw(
         cls, design: Design, first: np.ndarray, permutations: int, rng: np.random.Generator, signs: bool
     ) -> LabelNull:
-        """By labels that move, or with weights and where asked for by random ``signs``."""
-        if signs or design.weights is not None:
+        """By labels that move, with the weights of their rows; or by random ``signs``.
+
+        Rows are not exchangeable where one sample has weights and the other none: there are signs, too.
+        """
+        w = design.w
+        if signs or (w[first] == w[first][0]).all() != (w[~first] == w[~first][0]).all():
             return cls._signed(design, first, permutations, rng)
         cells, strata = label_cells(design, first)
         stuck = cells.stuck
@@ -69,8 +74,9 @@ class LabelNull:
         refuse_stuck(design, stuck, alike)
         picked = cells.arrangements(permutations, rng)
         members = members_of(cells, picked)
-        V, scales = _label_vectors(members, strata, design.w)
+        V, scales = _label_vectors(members, strata, w)
         said = restriction_of(design, False, stuck, cells.count, len(picked))
+        said = replace(said, shared=shared_groups(design, first))
         return cls(V, scales, np.abs(V[0]) * np.sqrt(scales[0]), design, said)
 
     @classmethod
@@ -92,7 +98,7 @@ class LabelNull:
         )
         W, scale = _label_vectors(first[None], design.strata, np.where(free, design.w, 0.0))
         a = W[0] * np.sqrt(scale[0])
-        S = signs_of(units, draws, rng)
+        S = signs_of(units, draws, rng, design.weights)
         if len(S) < 1 + draws:  # all patterns, of which the first is not what was observed
             S = np.concatenate([S[:1], S])
         means = _cell_means(S, codes(cell), np.abs(a))

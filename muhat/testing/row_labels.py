@@ -37,7 +37,7 @@ def check_method(method: str, given: Given) -> None:
             'method="gamma" has the moments of all permutations, not of restricted ones: use '
             'method="permutation".'
         )
-    if method == "wild" and given["groups"] is None:
+    if method == "wild" and given["groups"] is None and given["weights"] is None:
         raise ValueError(
             'method="wild" keeps the memory of one series; of blocks, strata and weights it knows nothing. Use '
             'method="permutation", or groups of rows, such as months.'

@@ -110,14 +110,16 @@ def two_sample_test(
         groups: what rows belong together (persons, households, clinics), as a pair ``(of_x, of_y)`` of arrays
             with one label a row, or the name of a column of both frames, which is then no data. The sample of
             a whole group is permuted; a label in both samples is one group, within which rows are permuted.
-            With ``method="wild"`` each group has a random sign.
+            With ``method="wild"`` each group has a random multiplier.
         blocks: rows are permuted within blocks only; a pair or a name, like ``groups``. With ``strata``, within
             the combinations of both.
         strata: another word for ``blocks``. The samples are then compared within strata: that these are not
             as frequent in both is no difference.
         weights: of rows, not negative, such as survey weights; a pair, in which None is 1 for all, or a name.
-            The samples stand for weighted populations. The null comes from random signs of rows, or groups: a
-            bootstrap, whose level is exact for many. Rows of weight 0 are left out.
+            The samples stand for weighted populations. Rows are permuted with their weights, which is right
+            where both samples were weighted in the same way; with ``method="wild"``, and where one sample has
+            no weights, the null comes from random multipliers of rows: a bootstrap, whose level is exact for many.
+            Rows of weight 0 are left out.
         random_state: seed.
 
     With any of these four the statistic is the biased one, ``method="gamma"`` is refused, rows must be in
