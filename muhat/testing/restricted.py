@@ -102,8 +102,9 @@ class Design:
 
 
 def codes(labels: np.ndarray) -> np.ndarray:
-    """Labels (n,) or rows of labels (n, k) as whole numbers from 0 on, (n,)."""
-    return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
+    """Labels (n,) or rows of labels (n, k) as whole numbers from 0 on, in the order of their rows, (n,)."""
+    _, first, at = np.unique(labels, axis=0, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[at.reshape(-1)]
 
 
 @dataclass(frozen=True)
@@ -259,13 +260,17 @@ def _sorted(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def signs_of(
-    units: np.ndarray, draws: int, rng: np.random.Generator, weights: np.ndarray | None = None
+    units: np.ndarray,
+    draws: int,
+    rng: np.random.Generator,
+    weights: np.ndarray | None = None,
+    sides: np.ndarray | None = None,
 ) -> np.ndarray:
     """A multiplier for each unit, all 1 first, as rows have it, (1 + B, n): at random, or all patterns if few.
 
     A pattern of signs and its opposite give the same statistic: one of the two is taken. With weights the
     squares of the multipliers vary, too, by κ: under signs alone ``Σᵤ ‖tᵤ‖²``, a part of the statistic that
-    varies with heavy weights, would always be the same.
+    varies with heavy weights, would always be the same. κ is that of each of two ``sides`` (n,), if given.
     """
     count = int(units.max()) + 1
     if weights is None and count <= SIGNS and 2 ** (count - 1) <= draws + 1:
@@ -273,8 +278,12 @@ def signs_of(
     each = np.ones((1 + draws, count))
     each[1:] = rng.choice([-1.0, 1.0], (draws, count))
     if weights is not None:
-        p = np.bincount(units, weights=weights) ** 2
-        kappa = max(1 - p.mean() ** 2 / (p**2).mean(), 0.0)
+        kappa = np.zeros(count)
+        for side in (slice(None),) if sides is None else (sides, ~sides):
+            p = np.bincount(units[side], weights=weights[side], minlength=count) ** 2
+            inside = p > 0
+            if inside.any():
+                kappa[inside] = max(1 - p[inside].mean() ** 2 / (p[inside] ** 2).mean(), 0.0)
         each[1:] *= np.sqrt(1 + np.sqrt(kappa) * rng.choice([-1.0, 1.0], (draws, count)))
     return each[:, units]
 
@@ -393,13 +402,7 @@ def refuse_stuck(design: Design, stuck: np.ndarray, alike: Callable[[], str] | N
     """Raise where no row can move, and say why."""
     if not stuck.all():
         return
-    groups = design.groups
-    if groups is not None and not groups.any():
-        raise ValueError(
-            "groups holds one group: nothing can move. Groups are what is repeated, such as persons or "
-            "clinics; there must be two or more."
-        )
-    if groups is None and np.bincount(design.strata).max() == 1:
+    if design.groups is None and np.bincount(design.strata).max() == 1:
         raise ValueError(
             "every stratum has one row: no row can move. Take wider strata, or leave strata and blocks out."
         )

@@ -98,7 +98,7 @@ class LabelNull:
         )
         W, scale = _label_vectors(first[None], design.strata, np.where(free, design.w, 0.0))
         a = W[0] * np.sqrt(scale[0])
-        S = signs_of(units, draws, rng, design.weights)
+        S = signs_of(units, draws, rng, None if design.weights is None else np.abs(a), first)
         if len(S) < 1 + draws:  # all patterns, of which the first is not what was observed
             S = np.concatenate([S[:1], S])
         means = _cell_means(S, codes(cell), np.abs(a))

@@ -101,6 +101,11 @@ def _design(read: dict[str, np.ndarray]) -> Design | None:
     groups, weights = read.get("groups"), read.get("weights")
     if groups is not None:
         groups = codes(groups)
+        if n > 1 and not groups.any():
+            raise ValueError(
+                "groups holds one group: nothing can move. Groups are what is repeated, such as persons or "
+                "clinics; there must be two or more."
+            )
         low, high = np.full(groups.max() + 1, n), np.full(groups.max() + 1, -1)
         np.minimum.at(low, groups, strata)
         np.maximum.at(high, groups, strata)
