@@ -104,7 +104,9 @@ def depend(
         named = r.named([table], groups, blocks, strata, weights)
         both = [name for names in named.values() for name in names if name in used]
         if both:
-            raise BadUsage(f"{', '.join(map(repr, both))} says how rows belong together: leave it out of the data.")
+            raise BadUsage(
+                f"{', '.join(map(repr, both))} says how rows belong together: leave it out of the data."
+            )
         taken = pick(categories or [], used, "--categories")
         keep = missing.word != "refuse"
         (frame,), _ = prepare([table], used, taken, False, droppable=False, keep_missing=keep)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,14 +66,16 @@ def with_labels(
     for option, columns in names.items():
         for name in columns:
             leave = f"leave it out of --{option}"
-            parts = [spelled(table.frame[name], name, table.name, False, leave).to_frame() for table in tables]
+            parts = [
+                spelled(table.frame[name], name, table.name, False, leave).to_frame() for table in tables
+            ]
             if any(part[name].dtype.is_numeric() is False for part in parts):
                 parts = decided(parts, name, tables, leave)
             out = [frame.hstack(part) for frame, part in zip(out, parts, strict=True)]
     return out
 
 
-def arguments(names: dict[str, list[str]]) -> dict[str, str | list[str]]:
+def arguments(names: dict[str, list[str]]) -> dict[str, Any]:
     """What the library takes."""
     return {what: columns[0] if len(columns) == 1 else columns for what, columns in names.items()}
 

@@ -267,9 +267,7 @@ def spelled(column: pl.Series, name: str, source: str, category: bool, leave: st
     return text.replace(awkward) if awkward else text
 
 
-def decided(
-    frames: list[pl.DataFrame], name: str, tables: Sequence[Table], leave: str
-) -> list[pl.DataFrame]:
+def decided(frames: list[pl.DataFrame], name: str, tables: Sequence[Table], leave: str) -> list[pl.DataFrame]:
     """A column of text as numbers if all of it is, as categories if none of it is."""
     import polars as pl
 

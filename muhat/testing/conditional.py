@@ -248,8 +248,8 @@ def conditional_independence_test(
             ``"stacked"``. Rows of weight 0 are left out.
         random_state: seed.
 
-    With any of these four ``null="gamma"`` is refused, the null comes from random multipliers, whose level is exact
-    for many rows or groups, and ``result.restriction`` says what could move.
+    With any of these four ``null="gamma"`` is refused, the null comes from random multipliers, whose level is
+    exact for many rows or groups, and ``result.restriction`` says what could move.
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (normalised HSIC of the
@@ -296,7 +296,8 @@ def conditional_independence_test(
             left, right = (
                 smoother.residuals(numeric(A, encoder)) for A, encoder in ((X, encoder_x), (Y, encoder_y))
             )
-            how, same = "gamma" if null == "gamma" else "permutation", {}
+            how: str = "gamma" if null == "gamma" else "permutation"
+            same: dict[str, Any] = {}
             if design is not None:
                 left, right = (F / np.sqrt(design.w)[:, None] for F in (left, right))
                 how, same = "wild", {"groups": design.units, "strata": design.strata, "weights": design.w}

@@ -21,6 +21,7 @@ from muhat.testing.bank import choose_kernels
 from muhat.testing.hadamard import cross_moments, hadamard_forms
 from muhat.testing.missing import CHOICES, MissingCells, paired_tables
 from muhat.testing.nulls import (
+    Moments,
     centred_multipliers,
     gamma_null,
     memory_length,
@@ -118,8 +119,8 @@ def independence_test(
             within the combinations of both.
         strata: another word for ``blocks``. The statistic is that of features less their means in strata.
         weights: of rows, not negative; numbers or a name. The pairs stand for a weighted population. The null
-            comes from random multipliers of rows, or groups: a bootstrap, whose level is exact for many. Rows of
-            weight 0 are left out.
+            comes from random multipliers of rows, or groups, as it does beyond 20 000 rows: a bootstrap,
+            whose level is exact for many. Rows of weight 0 are left out.
         random_state: seed.
 
     With any of these four ``method="gamma"`` is refused, rows must be in memory, and ``result.restriction``
@@ -164,7 +165,7 @@ def independence_test(
     binned = streams is not None or many
     null_of: Any = None
     if design is not None:
-        from muhat.testing.restricted_pairs import PairNull, pair_scale, pair_values
+        from muhat.testing.restricted_pairs import PairNull
 
         signs = method == "wild" or n > SAMPLE
         null_of = PairNull.draw(design, X, Y, permutations, rng, signs)
@@ -191,19 +192,19 @@ def independence_test(
             'method="permutation", which aggregates many.'
         )
     pairs = [(k, l) for k in sides[0] for l in sides[1]]
-    error, best, sums = 0.0, 0, None
+    error, best, sums, restriction = 0.0, 0, None, None
     if method == "gamma":
         value, a, b = cross_moments(sides[0][0], sides[1][0], X, Y)
-        chance, variance = permutation_mean_variance(a, b)
-        shape, scale, null = gamma_null(chance / n**2, variance / n**4)
-        top = float(np.sqrt(a.square * b.square))
+        mean, variance = permutation_mean_variance(a, b)
+        shape, scale, null = gamma_null(mean / n**2, variance / n**4)
+        chance, top = _ends(a, b)
         statistic = value / n**2
         from scipy.stats import gamma
 
         pvalue = float(gamma.sf(statistic, shape, scale=scale))
     else:
         if null_of is not None:
-            values = pair_values(null_of, sides[0], sides[1], X, Y, representation, rng)
+            values = null_of.values(sides[0], sides[1], X, Y, representation, rng)
             method = "multipliers" if null_of.signed else method
         elif method == "wild":
             length = max(memory_length(X), memory_length(Y)) if length is None else float(length)
@@ -227,17 +228,17 @@ def independence_test(
             best = int(scores[:, 0].argmax())
             series = fuse(scores, np.outer(*weights).ravel())
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
+        if null_of is not None:
+            restriction = null_of.restriction.after(series, unweighted)
         if sums is not None:
             at = divmod(best, len(sides[1]))
             value, (a, b) = float(n**2 * values[best, 0]), sums.moments(*at)
-            error = sums.truncation(*at, few_x, few_y)
+            error, (chance, top) = sums.truncation(*at, few_x, few_y), _ends(a, b)
         elif null_of is not None:
-            value, chance, top = pair_scale(null_of.design, *pairs[best], X, Y, n**2 * values[best])
+            value, chance, top = null_of.scale(*pairs[best], X, Y, n**2 * values[best])
         else:
             value, a, b = cross_moments(*pairs[best], X, Y)
-        if null_of is None:
-            chance, _ = permutation_mean_variance(a, b)
-            top = float(np.sqrt(a.square * b.square))
+            chance, top = _ends(a, b)
         if sums is None and (method == "permutation" or null_of is not None):
             error = value / n**2 - float(values[best, 0])
         if len(pairs) == 1:
@@ -260,9 +261,14 @@ def independence_test(
         seed=int(rng.integers(2**32)),
         rows=n,
         missing=gaps,
-        restriction=None if null_of is None else null_of.restriction.after(series, unweighted),
+        restriction=restriction,
         design=design,
     )
+
+
+def _ends(a: Moments, b: Moments) -> tuple[float, float]:
+    """What chance gives of HSIC, and what it can be at most."""
+    return permutation_mean_variance(a, b)[0], float(np.sqrt(a.square * b.square))
 
 
 def _strength(value: float, mean: float, top: float) -> float:
@@ -473,9 +479,7 @@ class IndependenceResult(TestResult):
                 values = _permuted(kernels, across, column, other, orders, None, rng)
                 scores.append(normal_scores(values)[0])
                 value, a, b = cross_moments(kernels[0], across[0], column, other)
-                mean, _ = permutation_mean_variance(a, b)
-                top = float(np.sqrt(a.square * b.square))
-                effects.append(_strength(value, mean, top))
+                effects.append(_strength(value, *_ends(a, b)))
         return column_effects(names, effects, np.stack(scores), rows=(len(rows),))
 
     @property

@@ -224,7 +224,7 @@ def members_of(cells: Cells, arrangements: np.ndarray) -> np.ndarray:
 
 
 def row_cells(design: Design, Y: np.ndarray) -> tuple[Cells, bool]:
-    """Units that the rows of y move by, and whether each group has one value of y, which moves to any size."""
+    """Units that rows of y move by, and whether each group has one value of y, which moves to any size."""
     unit, strata = design.units, design.strata
     values = codes(Y)
     if design.groups is None:
@@ -266,7 +266,7 @@ def signs_of(
     weights: np.ndarray | None = None,
     sides: np.ndarray | None = None,
 ) -> np.ndarray:
-    """A multiplier for each unit, all 1 first, as rows have it, (1 + B, n): at random, or all patterns if few.
+    """A multiplier for each unit, all 1 first, (1 + B, n): at random, or all patterns if these are few.
 
     A pattern of signs and its opposite give the same statistic: one of the two is taken. With weights the
     squares of the multipliers vary, too, by κ: under signs alone ``Σᵤ ‖tᵤ‖²``, a part of the statistic that
@@ -340,7 +340,10 @@ class Restriction:
     smallest: float = 0.0
 
     def after(self, values: np.ndarray, unweighted: int) -> Restriction:
-        """With rows of weight 0, and the smallest p-value that statistics (1 + B,) allow; warns if it is large."""
+        """With rows of weight 0, and the smallest p-value that statistics (1 + B,) allow.
+
+        Warns if that is large.
+        """
         out = replace(self, unweighted=unweighted)
         if self.complete:
             slack = TIE * float(values.std())

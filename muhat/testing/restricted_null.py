@@ -93,7 +93,8 @@ class LabelNull:
             design,
             ~free,
             lambda: (
-                "every stratum has fewer than two rows, or groups, of one sample: random signs need two of each."
+                "every stratum has fewer than two rows, or groups, of one sample: random multipliers need "
+                "two of each."
             ),
         )
         W, scale = _label_vectors(first[None], design.strata, np.where(free, design.w, 0.0))
@@ -140,7 +141,7 @@ class LabelNull:
 
 
 def _label_vectors(members: np.ndarray, strata: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``w (h − fₛ)`` for memberships h (B, N), fₛ the share of the first sample in a stratum; and their scale."""
+    """``w (h − fₛ)`` for memberships h (B, N), fₛ the share of the first sample in a stratum; and a scale."""
     order = np.argsort(strata, kind="stable")
     starts = np.flatnonzero(np.diff(strata[order], prepend=-1))
     inside = np.add.reduceat(members[:, order] * w[order], starts, axis=1)

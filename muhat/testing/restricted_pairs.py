@@ -83,8 +83,9 @@ class PairNull:
         def alike() -> str:
             if design.groups is not None and not constant:
                 return (
-                    "no two groups of a stratum have the same number of rows, so that none can take the place "
-                    'of another: use method="wild" (a random sign for each group), or one row a group.'
+                    "no two groups of a stratum have the same number of rows, so that none can take the "
+                    'place of another: use method="wild" (a random multiplier for each group), or one row a '
+                    "group."
                 )
             return "no row can move: in every stratum all rows of x or of y are the same."
 
@@ -106,31 +107,67 @@ class PairNull:
         """What was observed, and the draws."""
         return max(len(self.signs), len(self.orders))
 
+    def values(
+        self,
+        kernels_x: list[Kernel],
+        kernels_y: list[Kernel],
+        X: np.ndarray,
+        Y: np.ndarray,
+        representation: Any,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """``n²`` times HSIC for every pair of kernels, observed and under the null, (pairs, 1 + B)."""
+        if self.signed:
+            left, right = (
+                [
+                    self.design.centre(centred_factor(k, Z, rng, TOLERANCE, RANK // len(kernels), np.float64))
+                    for k in kernels
+                ]
+                for kernels, Z in ((kernels_x, X), (kernels_y, Y))
+            )
+            return self.signed_forms(left, right, rng)
+        sides: Any = [(kernels_x, X), (kernels_y, Y)]
+        (k, P), (l, Q) = sides[::-1] if self.swapped else sides
+        values = _permuted(k, l, P, Q, self.orders, representation, rng, self.design.centre)
+        if self.swapped:
+            values = values.reshape(len(k), len(l), -1).swapaxes(0, 1).reshape(len(values), -1)
+        return values
+
+    def scale(
+        self, kernel_x: Kernel, kernel_y: Kernel, X: np.ndarray, Y: np.ndarray, values: np.ndarray
+    ) -> tuple[float, float, float]:
+        """``n²`` times HSIC, what chance gives of it (the mean of the null), and what it can be at most."""
+        rng = np.random.default_rng(0)
+        root = np.sqrt(self.design.w)[:, None]
+        Phi, Psi = (
+            root * self.design.centre(centred_factor(k, Z, rng, TOLERANCE / 100, 4 * RANK, np.float64))
+            for k, Z in ((kernel_x, X), (kernel_y, Y))
+        )
+        top = float(np.linalg.norm(Phi.T @ Phi) * np.linalg.norm(Psi.T @ Psi))
+        return float(np.square(Phi.T @ Psi).sum()), float(values[1:].mean()), top
+
     def signed_forms(
         self, left: list[np.ndarray], right: list[np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
         """``‖Σᵢ sᵢ wᵢ φᵢ ψᵢᵀ‖²`` of centred factors of every kernel, (pairs, 1 + B)."""
-        n, w = len(self.design), self.design.w
+        design = self.design
+        n, w = len(design), design.w
         out = np.empty((len(left), len(right), len(self.signs)))
-        if n > HADAMARD_ROWS:
-            unit = rng.integers(0, BINS, int(self.design.units.max()) + 1)[self.design.units]
-            scale = lost_by_centring(self.design.strata, self.design.units, w)
-            drawn = np.concatenate([np.ones((1, BINS)), rng.choice([-1.0, 1.0], (len(self.signs) - 1, BINS))])
+        # Beyond some rows, groups are put into bins by chance, and bins get signs.
+        bins = rng.integers(0, BINS, int(design.units.max()) + 1)[design.units]
+        drawn = np.ones((len(self.signs), BINS))
+        drawn[1:] = rng.choice([-1.0, 1.0], (len(drawn) - 1, BINS))
+        v = w * lost_by_centring(design.strata, design.units, w)
         for i, Phi in enumerate(left):
             for j, Psi in enumerate(right):
-                observed = float(np.square((w[:, None] * Phi).T @ Psi).sum())
                 if n <= HADAMARD_ROWS:
                     M = (w * (Phi @ Phi.T) * w[:, None]) * (Psi @ Psi.T)
                     out[i, j] = ((self.signs @ M) * self.signs).sum(axis=1)
                 else:
-                    T = np.stack(
-                        [
-                            ((w * scale)[rows, None] * Phi[rows]).T @ Psi[rows]
-                            for rows in (unit == b for b in range(BINS))
-                        ]
-                    ).reshape(BINS, -1)
+                    parts = [(v[b, None] * Phi[b]).T @ Psi[b] for b in (bins == k for k in range(BINS))]
+                    T = np.stack(parts).reshape(BINS, -1)
                     out[i, j] = ((drawn @ (T @ T.T)) * drawn).sum(axis=1)
-                out[i, j, 0] = observed
+                out[i, j, 0] = np.square((w[:, None] * Phi).T @ Psi).sum()
         return out.reshape(-1, len(self.signs))
 
 
@@ -138,47 +175,6 @@ def _alone(design: Design) -> np.ndarray:
     """Rows whose stratum has no other unit, (n,)."""
     pairs = np.unique(np.stack([design.strata, design.units], axis=1), axis=0)
     return (np.bincount(pairs[:, 0]) == 1)[design.strata]
-
-
-def pair_values(
-    null: PairNull,
-    kernels_x: list[Kernel],
-    kernels_y: list[Kernel],
-    X: np.ndarray,
-    Y: np.ndarray,
-    representation: Any,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """``n²`` times HSIC under a design for every pair of kernels, observed and under the null."""
-    if null.signed:
-        left, right = (
-            [
-                null.design.centre(centred_factor(k, Z, rng, TOLERANCE, RANK // len(kernels), np.float64))
-                for k in kernels
-            ]
-            for kernels, Z in ((kernels_x, X), (kernels_y, Y))
-        )
-        return null.signed_forms(left, right, rng)
-    sides: Any = [(kernels_x, X), (kernels_y, Y)]
-    (k, P), (l, Q) = sides[::-1] if null.swapped else sides
-    values = _permuted(k, l, P, Q, null.orders, representation, rng, null.design.centre)
-    if null.swapped:
-        values = values.reshape(len(k), len(l), -1).swapaxes(0, 1).reshape(len(values), -1)
-    return values
-
-
-def pair_scale(
-    design: Design, kernel_x: Kernel, kernel_y: Kernel, X: np.ndarray, Y: np.ndarray, values: np.ndarray
-) -> tuple[float, float, float]:
-    """``n²`` times HSIC, what chance gives of it (the mean of the null), and what it can be at most."""
-    rng = np.random.default_rng(0)
-    root = np.sqrt(design.w)[:, None]
-    Phi, Psi = (
-        root * design.centre(centred_factor(k, Z, rng, TOLERANCE / 100, 4 * RANK, np.float64))
-        for k, Z in ((kernel_x, X), (kernel_y, Y))
-    )
-    top = float(np.linalg.norm(Phi.T @ Phi) * np.linalg.norm(Psi.T @ Psi))
-    return float(np.square(Phi.T @ Psi).sum()), float(values[1:].mean()), top
 
 
 def pair_columns(
@@ -210,9 +206,9 @@ def pair_columns(
                 continue
             alone = Encoder(None, {0: encoder.categories[j]} if j in encoder.categories else {})
             kernels, _ = choose_kernels("median", column, alone, rng, "dependence")
-            values = pair_values(way, kernels, across, column, other, None, rng)
+            values = way.values(kernels, across, column, other, None, rng)
             scores.append(normal_scores(values)[0])
-            scale = pair_scale(design, kernels[0], across[0], column, other, values[0])
+            scale = null.scale(kernels[0], across[0], column, other, values[0])
             effects.append(_strength(*scale))
     return column_effects(names, effects, np.stack(scores), rows=(len(rows),))
 
@@ -232,4 +228,4 @@ def with_strata(
     return np.column_stack([Z, design.strata]), Encoder(names, levels), kernel
 
 
-__all__ = ["PairNull", "pair_columns", "pair_scale", "pair_values", "with_strata"]
+__all__ = ["PairNull", "pair_columns", "with_strata"]

@@ -39,8 +39,8 @@ def check_method(method: str, given: Given) -> None:
         )
     if method == "wild" and given["groups"] is None and given["weights"] is None:
         raise ValueError(
-            'method="wild" keeps the memory of one series; of blocks, strata and weights it knows nothing. Use '
-            'method="permutation", or groups of rows, such as months.'
+            'method="wild" keeps the memory of one series, and knows of no strata: use method="permutation", '
+            "or give groups of rows, such as months."
         )
 
 
@@ -114,9 +114,9 @@ def _design(read: dict[str, np.ndarray]) -> Design | None:
             rows = np.flatnonzero(groups == cut[0])
             other = rows[strata[rows] != strata[rows[0]]][0]
             raise ValueError(
-                f"{' and '.join(named)} cut {len(cut)} of {groups.max() + 1} groups: rows {rows[0]} and {other} "
-                "are in one group, but not in one stratum. A group moves whole within one stratum. Where "
-                "rows change places within what both name, give them as blocks and as strata."
+                f"{' and '.join(named)} cut {len(cut)} of {groups.max() + 1} groups: rows {rows[0]} and "
+                f"{other} are in one group, but not in one stratum. A group moves whole within one stratum. "
+                "Where rows change places within what both name, give them as blocks and as strata."
             )
         if groups.max() + 1 == n:
             groups = None
@@ -213,8 +213,8 @@ def codes_of(labels: np.ndarray, what: str) -> np.ndarray:
     )
     if empty.any():
         raise ValueError(
-            f"{what} has {empty.sum()} missing labels, first at row {np.flatnonzero(empty)[0]}: give such rows "
-            "a label, or drop them."
+            f"{what} has {empty.sum()} missing labels, first at row {np.flatnonzero(empty)[0]}: give such "
+            "rows a label, or drop them."
         )
     return codes(labels.astype(str) if labels.dtype == object else labels)
 
@@ -230,8 +230,8 @@ def _weights(values: np.ndarray, name: str) -> np.ndarray:
     bad = np.flatnonzero(~np.isfinite(w) | (w < 0))
     if len(bad):
         raise ValueError(
-            f"weights{of} must be finite and not negative, but row {bad[0]} has {w[bad[0]]:g}: give 0 to rows "
-            "that shall not count."
+            f"weights{of} must be finite and not negative, but row {bad[0]} has {w[bad[0]]:g}: give 0 to "
+            "rows that shall not count."
         )
     if not (w > 0).any():
         raise ValueError(f"weights{of} are all 0: some row must count.")

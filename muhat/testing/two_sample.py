@@ -107,19 +107,19 @@ def two_sample_test(
             a difference in what is missing is a difference; ``"drop"`` rows that have one, which may hide or
             make a difference (``result.missing`` says how many, and whether the samples differ in that);
             ``"refuse"``. Rows that are read in blocks may have none.
-        groups: what rows belong together (persons, households, clinics), as a pair ``(of_x, of_y)`` of arrays
-            with one label a row, or the name of a column of both frames, which is then no data. The sample of
-            a whole group is permuted; a label in both samples is one group, within which rows are permuted.
-            With ``method="wild"`` each group has a random multiplier.
-        blocks: rows are permuted within blocks only; a pair or a name, like ``groups``. With ``strata``, within
-            the combinations of both.
+        groups: what rows belong together (persons, clinics), as a pair ``(of_x, of_y)`` of arrays with one
+            label a row, or the name of a column of both frames, which is then no data. The sample of a whole
+            group is permuted; a label in both samples is one group, within which rows are permuted. With
+            ``method="wild"`` each group has a random multiplier.
+        blocks: rows are permuted within blocks only; a pair or a name, like ``groups``. With ``strata``,
+            within the combinations of both.
         strata: another word for ``blocks``. The samples are then compared within strata: that these are not
             as frequent in both is no difference.
         weights: of rows, not negative, such as survey weights; a pair, in which None is 1 for all, or a name.
             The samples stand for weighted populations. Rows are permuted with their weights, which is right
             where both samples were weighted in the same way; with ``method="wild"``, and where one sample has
-            no weights, the null comes from random multipliers of rows: a bootstrap, whose level is exact for many.
-            Rows of weight 0 are left out.
+            no weights, the null comes from random multipliers of rows: a bootstrap, whose level is exact for
+            many. Rows of weight 0 are left out.
         random_state: seed.
 
     With any of these four the statistic is the biased one, ``method="gamma"`` is refused, rows must be in
@@ -201,7 +201,7 @@ def two_sample_test(
         forms = _forms(kernels, Z, V)
         plain = method == "permutation" and not biased
         values = _unbiased(forms, V, n, m) if plain else _biased(forms, V, n, m)
-    best = 0
+    best, restriction = 0, None
     if method == "gamma":
         assert forms is not None
         statistic = float(values[0, 0])
@@ -213,7 +213,8 @@ def two_sample_test(
             best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
             series = fuse(scores, weights)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
-    restriction = None if null_of is None else null_of.restriction.after(series, unweighted)
+        if null_of is not None:
+            restriction = null_of.restriction.after(series, unweighted)
     matched = matched_columns(few_x, few_y, encoder)
     rows_like = None if null_of is None else null_of.row_shares
     effect, interval = separation(few_x, few_y, encoder, rng, matched, rows_like)

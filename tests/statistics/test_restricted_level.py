@@ -1,7 +1,7 @@
 """Where rows belong together and there is nothing to find, tests that know it keep their level.
 
-Each rate is over 500 nulls of few rows; it must lie between .026 and .076, where 99% of the rates of a test at
-the level 0.05 lie. Tests that do not know of the clusters reject far more often.
+Each rate is over 500 nulls of few rows; it must lie between .026 and .076, where 99% of the rates of a test
+at the level 0.05 lie. Tests that do not know of the clusters reject far more often.
 """
 
 import numpy as np
@@ -21,9 +21,9 @@ def rate(pvalue, runs=RUNS):
 
 
 def clusters(rng, sizes, columns=1):
-    """Columns that vary between clusters as much as within, and the cluster of each row."""
+    """Columns that vary twice as much between clusters as within, and the cluster of each row."""
     g = np.repeat(np.arange(len(sizes)), sizes)
-    return g, rng.normal(size=(columns, len(sizes)))[:, g] + rng.normal(size=(columns, len(g)))
+    return g, 2 * rng.normal(size=(columns, len(sizes)))[:, g] + rng.normal(size=(columns, len(g)))
 
 
 def keeps(name, pvalue):
@@ -134,7 +134,9 @@ class TestStrata:
             def pvalue(rng):
                 s, first, x, _ = draw(rng)
                 given = {"strata": (s[first], s[~first])} if known else {}
-                return mh.two_sample_test(x[first], x[~first], "median", random_state=rng, **given, **FEW).pvalue
+                return mh.two_sample_test(
+                    x[first], x[~first], "median", random_state=rng, **given, **FEW
+                ).pvalue
 
             return pvalue
 
@@ -197,7 +199,9 @@ class TestWeights:
             def pvalue(rng):
                 (x,), w = biased_sample(rng, 60, lambda n: rng.normal(size=(1, n)), lambda x: 1 + np.exp(x))
                 if both:
-                    (y,), v = biased_sample(rng, 60, lambda n: rng.normal(size=(1, n)), lambda x: 1 + np.exp(x))
+                    (y,), v = biased_sample(
+                        rng, 60, lambda n: rng.normal(size=(1, n)), lambda x: 1 + np.exp(x)
+                    )
                 else:
                     y, v = rng.normal(size=60), None
                 given = {"weights": (w, v)} if known else {}

@@ -203,8 +203,8 @@ def test_multipliers_have_the_mean_of_independent_features(weighted):
 def test_what_is_said():
     said = Restriction(groups=6, arrangements=20, complete=True, smallest=0.1)
     assert said.sentence == (
-        "6 groups of rows moved, each as a whole. There are only 20 arrangements: the smallest p-value is 0.1, "
-        "so that nothing can be found at the level 5%."
+        "6 groups of rows moved, each as a whole. There are only 20 arrangements: the smallest p-value is "
+        "0.1, so that nothing can be found at the level 5%."
     )
     assert Restriction(strata=3, fixed=2).sentence == (
         "Rows moved within 3 strata only. 2 rows cannot move, and add nothing."
