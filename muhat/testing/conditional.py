@@ -25,7 +25,7 @@ from muhat.testing.independence import centred_factor, independence_test
 from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
 from muhat.testing.restricted import Design, multipliers
-from muhat.testing.restricted_pairs import PairNull, with_strata
+from muhat.testing.restricted_pairs import PairNull, with_strata, within_strata
 from muhat.testing.result import TestResult
 from muhat.testing.row_labels import check_method, designed, is_given
 from muhat.testing.samples import refuse_constant
@@ -283,6 +283,7 @@ def conditional_independence_test(
     if design is not None:
         null_of = PairNull.draw(design, X, Y, permutations, rng, signs=True)
         Z, encoder_z, kernel_z = with_strata(design, Z, encoder_z, kernel_z)
+        X, Y = within_strata(design, X, encoder_x), within_strata(design, Y, encoder_y)
     if method == "stacked":
         with _threads.one_blas_thread():
             tables = ((X, encoder_x), (Y, encoder_y), (Z, encoder_z))

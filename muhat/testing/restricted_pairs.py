@@ -216,11 +216,19 @@ def pair_columns(
 def with_strata(
     design: Design, Z: np.ndarray, encoder: Encoder, kernel: Any
 ) -> tuple[np.ndarray, Encoder, Any]:
-    """z with the stratum as one more category, where strata have rows enough to differ in what z does."""
-    count = int(design.strata.max()) + 1
-    if count == 1 or len(design) < ROWS_A_STRATUM * count:
+    """z with the stratum as one more category, or, where strata are small, with z less its means there."""
+    if not design.strata.any():
         return Z, encoder, kernel
-    d = Z.shape[1]
+    d, count = Z.shape[1], int(design.strata.max()) + 1
+    if small_strata(design):
+        numbers = [j for j in range(d) if j not in encoder.categories]
+        if isinstance(kernel, Kernel) and len(numbers) == d:
+            kernel = kernel.on(list(range(d))) + kernel.on(list(range(d, 2 * d)))
+        elif isinstance(kernel, Kernel):
+            kernel = kernel.on(list(range(d)))
+        more = design.centre(Z[:, numbers])
+        names = [*column_names(encoder, d, "z"), *(f"z[{j}] within strata" for j in numbers)]
+        return np.column_stack([Z, more]), Encoder(names, encoder.categories), kernel
     names = None if encoder.names is None else [*encoder.names, "stratum"]
     levels = {**encoder.categories, d: np.array([str(k) for k in range(count)])}
     if isinstance(kernel, Kernel):
@@ -228,4 +236,23 @@ def with_strata(
     return np.column_stack([Z, design.strata]), Encoder(names, levels), kernel
 
 
-__all__ = ["PairNull", "pair_columns", "with_strata"]
+def small_strata(design: Design) -> bool:
+    """Whether strata have too few rows for a regression on z to learn what each does."""
+    return len(design) < ROWS_A_STRATUM * (int(design.strata.max()) + 1)
+
+
+def within_strata(design: Design, A: np.ndarray, encoder: Encoder) -> np.ndarray:
+    """``A`` (n, d) with numbers less their means in strata, where strata are small.
+
+    Features of numbers that differ between strata would hold products of the stratum and z, which no
+    regression on so few rows can take out.
+    """
+    if not small_strata(design):
+        return A
+    numbers = [j for j in range(A.shape[1]) if j not in encoder.categories]
+    out = A.copy()
+    out[:, numbers] = design.centre(A[:, numbers])
+    return out
+
+
+__all__ = ["PairNull", "pair_columns", "with_strata", "within_strata"]
