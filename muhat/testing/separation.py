@@ -286,8 +286,10 @@ def separation(
     first = np.arange(n + m) < n
     many = _many_levels(np.concatenate([x, y]), encoder, without)
     folds = min(FOLDS, n, m)
+    sides = first, ~first
     if rows_like is not None:
-        folds = min(FOLDS, *(len(np.unique(rows_like.units[side])) for side in (first, ~first)))
+        sides = first & (rows_like.weights > 0), ~first & (rows_like.weights > 0)
+        folds = min(FOLDS, *(len(np.unique(rows_like.units[side])) for side in sides))
     plain = None
     results = []
     for _ in range(REPEATS if few else 1):
@@ -296,7 +298,7 @@ def separation(
         parts, sizes = [], []
         for k in range(folds):
             held = fold == k
-            if not all((side & part).any() for side in (first, ~first) for part in (held, ~held)):
+            if not all((side & part).any() for side in sides for part in (held, ~held)):
                 continue  # whole groups may leave a sample out
             if few:
                 plain = (

@@ -212,6 +212,22 @@ class TestWhatIsSaid:
         assert found.restriction.fixed == 2
         assert f"{found.restriction.fixed} rows cannot move" in found.summary
 
+    def test_strata_of_one_sample_take_no_part(self):
+        _, x, _, _ = three()
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            sx, sy = rng.integers(0, 4, 24), rng.integers(2, 6, 24)
+            found = mh.two_sample_test(x[:24], x[24:], strata=(sx, sy), **FEW)
+            alone = (sx < 2).sum() + (sy > 3).sum()
+            assert found.restriction.fixed == alone
+            assert np.isfinite(found.effect_interval).all()
+            a, b = (v[np.isin(s, [2, 3])] for v, s in ((x[:24], sx), (x[24:], sy)))
+            kept = mh.two_sample_test(
+                a, b, mh.Linear(), strata=(sx[sx > 1], sy[sy < 4]), permutations=99, random_state=0
+            )
+            whole = mh.two_sample_test(x[:24], x[24:], mh.Linear(), strata=(sx, sy), **FEW)
+            assert_allclose(whole.statistic, kept.statistic, rtol=1e-9)
+
     def test_rows_of_weight_zero_are_left_out(self):
         _, x, y, z = three()
         w = np.where(np.arange(48) % 6 == 0, 0.0, 1 + np.arange(48) % 3)
