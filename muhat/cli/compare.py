@@ -10,6 +10,7 @@ import typer
 
 from muhat._words import percent
 from muhat.cli import options as o
+from muhat.cli import rows as r
 from muhat.cli.errors import BadUsage, plain_errors
 from muhat.cli.outcome import (
     Answer,
@@ -58,6 +59,10 @@ def compare(
     permutations: o.Permutations = 999,
     alpha: o.Alpha = None,
     missing: o.MissingToCompare = o.MissingInTests.compare,
+    groups: r.Groups = None,
+    blocks: r.Blocks = None,
+    strata: r.Strata = None,
+    weights: r.Weights = None,
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
@@ -72,7 +77,9 @@ def compare(
                 "--method gamma takes one kernel: use --kernel median or learn, or another method."
             )
         tables = [read_table(first), read_table(second)]
-        used = common_columns(tables[0], tables[1], columns or [], drop or [])
+        named = r.named(tables, groups, blocks, strata, weights)
+        labels = [name for names in named.values() for name in names]
+        used = common_columns(tables[0], tables[1], columns or [], [*(drop or []), *labels])
         taken = pick(categories or [], used, "--categories")
         frames, _ = prepare(tables, used, taken, False, keep_missing=missing.word != "refuse")
         names = [table.name for table in tables]
@@ -81,15 +88,16 @@ def compare(
         warned = doubts(frames, names)
         for warning in warned:
             typer.echo(f"Warning: {warning}", err=True)
-        with bad_input(), working("testing"):
+        with bad_input(), working("testing"), r.limits_told_later():
             from muhat.testing.two_sample import two_sample_test
 
             result = two_sample_test(
-                *frames,
+                *r.with_labels(frames, tables, named),
                 kernel=kernel and kernel.value,
                 method=method.value,
                 permutations=permutations,
                 missing=missing.word,
+                **r.arguments(named),
                 random_state=seed,
             )
             effects = result.columns() if len(used) > 1 else []
@@ -128,6 +136,8 @@ def _answer(
         sentence += f" {result.matched_sentence}"
     if gaps.sentence:
         sentence += f" {gaps.sentence}"
+    if result.restriction:
+        sentence += f" {result.restriction.sentence}"
 
     def write(page: Page) -> None:
         for warning in warned:

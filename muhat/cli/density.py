@@ -358,8 +358,10 @@ def _sentence(
             several = f"; it is most likely near {', '.join(map(cell, modes[:-1]))} or {cell(modes[-1])}"
         what = ", and ".join(
             f"{column} is {cell(float(found.mean[i, j]))} on average and "
-            f"{where(*map(float, found.intervals[i, j]), level, found.chance(i, j))}{several}"
-            for j, column in enumerate(outputs[:3])
+            f"{where(low, high, level, found.chance(i, j))}{several}"
+            for j, (column, (low, high)) in enumerate(
+                zip(outputs[:3], found.intervals[i].tolist(), strict=False)
+            )
         )
         start = f"At {name}" if given else "Over all rows"
         parts.append(f"{start}, {what}" + (" (a guess: far from every row)" if i in far else ""))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from muhat.cli import options as o
+from muhat.cli import rows as r
 from muhat.cli.errors import BadUsage, plain_errors
 from muhat.cli.outcome import (
     Answer,
@@ -65,6 +66,10 @@ def depend(
     permutations: o.Permutations = 999,
     alpha: o.Alpha = None,
     missing: o.MissingToCompare = o.MissingInTests.compare,
+    groups: r.Groups = None,
+    blocks: r.Blocks = None,
+    strata: r.Strata = None,
+    weights: r.Weights = None,
     seed: o.Seed = 0,
     as_json: o.Json = False,
     report: o.ReportPath = None,
@@ -96,11 +101,18 @@ def depend(
         twice = sorted({name for name in used if used.count(name) > 1})
         if twice:
             raise BadUsage(f"{', '.join(map(repr, twice))} is in two of --x, --y and --given: put it in one.")
+        named = r.named([table], groups, blocks, strata, weights)
+        both = [name for names in named.values() for name in names if name in used]
+        if both:
+            raise BadUsage(
+                f"{', '.join(map(repr, both))} says how rows belong together: leave it out of the data."
+            )
         taken = pick(categories or [], used, "--categories")
         keep = missing.word != "refuse"
         (frame,), _ = prepare([table], used, taken, False, droppable=False, keep_missing=keep)
         X, Y, Z = (frame.select(side) for side in sides.values())
-        with bad_input(), working("testing"):
+        (X,) = r.with_labels([X], [table], named)
+        with bad_input(), working("testing"), r.limits_told_later():
             choice: Any = kernel and kernel.value
             if given:
                 from muhat.testing.conditional import conditional_independence_test
@@ -113,6 +125,7 @@ def depend(
                     null="gamma" if method == Method.gamma else "bootstrap",
                     permutations=permutations,
                     missing=missing.word,
+                    **r.arguments(named),
                     random_state=seed,
                 )
                 effects = []
@@ -127,6 +140,7 @@ def depend(
                     method.value,
                     permutations=permutations,
                     missing=missing.word,
+                    **r.arguments(named),
                     random_state=seed,
                 )
                 effects = result.columns() if len(used) > 2 else []
@@ -166,6 +180,8 @@ def _answer(
         sentence += f" {result.warning}"
     if gaps.sentence:
         sentence += f" {gaps.sentence}"
+    if result.restriction:
+        sentence += f" {result.restriction.sentence}"
 
     def write(page: Page) -> None:
         facts: list[tuple[str, Any]] = [

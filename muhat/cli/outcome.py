@@ -196,4 +196,5 @@ def test_record(result: TestResult, alpha: float | None, seed: int) -> dict[str,
         "alpha": alpha,
         "found": None if alpha is None else bool(result.pvalue <= alpha),
         "seed": seed,
+        **({"restriction": result.restriction.record} if result.restriction else {}),
     }

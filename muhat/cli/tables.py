@@ -217,14 +217,14 @@ def prepare(
     leave = "leave it out with --drop" if droppable else "leave it out"
     frames = [
         table.frame.select(
-            _spelled(table.frame[name], name, table.name, name in categories, leave) for name in columns
+            spelled(table.frame[name], name, table.name, name in categories, leave) for name in columns
         )
         for table in tables
     ]
     # What a column holds is decided before rows go, and by all tables together.
     for name in columns:
         if any(frame[name].dtype == pl.String for frame in frames) and name not in categories:
-            frames = _decided(frames, name, tables, leave)
+            frames = decided(frames, name, tables, leave)
     gaps = [_missing(frame) for frame in frames]
     dropped = []
     for i, (table, frame, lost) in enumerate(zip(tables, frames, gaps, strict=True)):
@@ -250,7 +250,7 @@ def prepare(
     return frames, dropped
 
 
-def _spelled(column: pl.Series, name: str, source: str, category: bool, leave: str) -> pl.Series:
+def spelled(column: pl.Series, name: str, source: str, category: bool, leave: str) -> pl.Series:
     """A column as numbers where its type says so, and else as printable text; gaps as nulls."""
     import polars as pl
 
@@ -267,9 +267,7 @@ def _spelled(column: pl.Series, name: str, source: str, category: bool, leave: s
     return text.replace(awkward) if awkward else text
 
 
-def _decided(
-    frames: list[pl.DataFrame], name: str, tables: Sequence[Table], leave: str
-) -> list[pl.DataFrame]:
+def decided(frames: list[pl.DataFrame], name: str, tables: Sequence[Table], leave: str) -> list[pl.DataFrame]:
     """A column of text as numbers if all of it is, as categories if none of it is."""
     import polars as pl
 

@@ -5,6 +5,7 @@ from muhat.testing.conditional import ConditionalResult, conditional_independenc
 from muhat.testing.discover import discover
 from muhat.testing.graph import CausalGraph
 from muhat.testing.independence import IndependenceResult, independence_test
+from muhat.testing.restricted import Restriction
 from muhat.testing.result import ColumnEffect, TestResult
 from muhat.testing.two_sample import TwoSampleResult, two_sample_test
 
@@ -13,6 +14,7 @@ __all__ = [
     "ColumnEffect",
     "ConditionalResult",
     "IndependenceResult",
+    "Restriction",
     "TestResult",
     "TwoSampleResult",
     "conditional_independence_test",

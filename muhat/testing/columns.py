@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +18,11 @@ from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.forms import Bins
 from muhat.testing.nulls import label_permutations
 from muhat.testing.result import ColumnEffect, column_effects
-from muhat.testing.separation import FOLDS, PRICE, Separation, chance, combine, placements
+from muhat.testing.samples import column_names
+from muhat.testing.separation import FOLDS, PRICE, Separation, chance, combine, placements, separation
+
+if TYPE_CHECKING:
+    from muhat.testing.restricted_null import LabelNull
 
 CELLS = 64  # of a column of numbers, at most
 LEVELS = 256  # categories with a cell of their own, the most frequent; the others share one
@@ -178,6 +183,48 @@ def columns_alone(
     )
 
 
+def columns_under(
+    null: LabelNull,
+    x: np.ndarray,
+    y: np.ndarray,
+    encoder: Encoder,
+    permutations: int,
+    rng: np.random.Generator,
+    matched: Collection[str] = (),
+) -> list[ColumnEffect]:
+    """Each column by itself under groups, strata or weights, the strongest first."""
+    Z, n, m = np.concatenate([x, y]), len(x), len(y)
+    names, scores, effects, missing = [], [], [], []
+    for cells in all_cells(Z, encoder):
+        j, at = cells.column, cells(Z)
+        gap = cells.indicator >= 0
+        pooled = np.bincount(at, minlength=cells.size).astype(np.float64)
+        varies = np.count_nonzero(pooled) > 1
+        names.append(column_names(encoder, Z.shape[1], "x")[j])
+        null_values = null.cell_values(at, cells.kernels(pooled))[:, : 1 + permutations]
+        scores.append(_fused(null_values) if varies else np.zeros(null_values.shape[1]))
+        columns = [j, cells.indicator] if gap else [j]
+        alone = {k: encoder.categories[c] for k, c in enumerate(columns) if c in encoder.categories}
+        effects.append(
+            chance(n, m)
+            if names[-1] in matched or not varies
+            else separation(
+                x[:, columns], y[:, columns], Encoder(None, alone), rng, rows_like=null.row_shares
+            )
+        )
+        last = at == cells.size - 1
+        shares = [float(np.average(last[side], weights=null.weights[side])) for side in _sides(n, m)]
+        missing.append(tuple(shares) if gap else ())
+    found = [e.interval for e in effects]
+    return column_effects(
+        names, [e.auc for e in effects], np.stack(scores), intervals=found, missing=missing, rows=(n, m)
+    )
+
+
+def _sides(n: int, m: int) -> tuple[slice, slice]:
+    return slice(0, n), slice(n, n + m)
+
+
 def _scores(counts: BlockCounts, members: np.ndarray) -> np.ndarray:
     """The score of one column, observed and for every permutation of the blocks, (1 + B,)."""
     x, y = counts.x.astype(np.float64), counts.y.astype(np.float64)
@@ -188,6 +235,11 @@ def _scores(counts: BlockCounts, members: np.ndarray) -> np.ndarray:
     inside = members.astype(np.float64) @ np.concatenate([x[:-1], y[:-1]]) + x[-1]
     D = inside / n - (pooled - inside) / m
     values = np.stack([np.einsum("bi,bi->b", D @ K, D) for K in counts.cells.kernels(pooled)])
+    return _fused(values)
+
+
+def _fused(values: np.ndarray) -> np.ndarray:
+    """One score from several kernels (kernels, 1 + B)."""
     # Rounding must not decide between a permutation and its copy.
     values = np.round(values / (np.abs(values).max(axis=1, keepdims=True) + 1e-300), 10)
     each = normal_scores(values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,10 @@ from muhat.testing.given import doubts_about, refuse_known
 from muhat.testing.independence import centred_factor, independence_test
 from muhat.testing.missing import MissingCells, paired_tables
 from muhat.testing.nulls import gamma_null, permutation_pvalue
+from muhat.testing.restricted import Design, multipliers
+from muhat.testing.restricted_pairs import PairNull, with_strata, within_strata
 from muhat.testing.result import TestResult
+from muhat.testing.row_labels import check_method, designed, is_given
 from muhat.testing.samples import refuse_constant
 from muhat.testing.self_check import SelfCheck, check_errors
 from muhat.testing.stacked_residuals import Side, residuals_of, sure, tame_columns, weighted
@@ -64,10 +67,14 @@ class Smoother:
         kernel: of z, with nothing left open.
         Z: the rows, (n, d).
         encoder: which columns are categories.
+        design: strata, each with a mean of its own, and weights of rows; None for neither.
     """
 
-    def __init__(self, kernel: Kernel, Z: np.ndarray, encoder: Encoder | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, Z: np.ndarray, encoder: Encoder | None = None, design: Design | None = None
+    ) -> None:
         self.kernel, self.Z, self.encoder = kernel, Z, encoder or Encoder()
+        self.design = design or Design(np.zeros(len(Z), np.int64))
 
     @cached_property
     def components(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -79,7 +86,9 @@ class Smoother:
         if d > 1:
             features += [self._additive(scale) for scale in SCALES]
         out = []
+        root = np.sqrt(self.design.w)[:, None]
         for Theta in features:
+            Theta = root * self.design.centre(Theta)
             squares, Q = np.linalg.eigh(Theta.T @ Theta)
             kept = squares > 1e-10 * squares[-1]
             out.append((Theta @ (Q[:, kept] / np.sqrt(squares[kept])), squares[kept]))
@@ -96,16 +105,20 @@ class Smoother:
         return np.hstack(columns) / np.sqrt(len(columns))
 
     def residuals(self, F: np.ndarray) -> np.ndarray:
-        """``F`` (n, p) less its regressions on z: ``(I − K(K + nλI)⁻¹) F``, centred."""
+        """``F`` (n, p) less its regressions on z: ``(I − K(K + nλI)⁻¹) F``, centred.
+
+        With weights each row is multiplied by the root of its own: products of residuals are then weighted.
+        """
         n = len(F)
-        F = F - F.mean(axis=0)
+        F = np.sqrt(self.design.w)[:, None] * self.design.centre(F)
+        shares = self.design.shares
         best, out = np.full(F.shape[1], np.inf), F.copy()
         for U, lengths in self.components:
             projected, squares = U.T @ F, U**2
             for reg in REGULARISERS:
                 shrink = lengths / (lengths + n * reg)
                 left = F - U @ (shrink[:, None] * projected)
-                free = 1 - squares @ shrink - 1 / n  # 1 − the leverage of each row, with the intercept
+                free = 1 - squares @ shrink - shares  # 1 − the leverage of each row, with the intercept
                 loss = np.mean((left / np.maximum(free, 1e-6)[:, None]) ** 2, axis=0)
                 better = loss < best
                 best[better] = loss[better]
@@ -151,17 +164,22 @@ def product_forms(W: np.ndarray, *factors: np.ndarray) -> tuple[np.ndarray, floa
 
 
 def kci(
-    Phi: np.ndarray, Psi: np.ndarray, null: str, draws: int, rng: np.random.Generator
+    Phi: np.ndarray,
+    Psi: np.ndarray,
+    null: str,
+    draws: int,
+    rng: np.random.Generator,
+    design: Design | None = None,
 ) -> tuple[float, float, np.ndarray]:
     """KCI from residual features of (x, z) and of y given z [Z11]: statistic, p-value and null.
 
     The statistic is ``‖Φᵀ Ψ‖²/n²``, the HSIC of the residuals. Under the null, ``Σᵢ φᵢ ⊗ ψᵢ`` is a sum of
     n terms of mean 0, so normal multipliers on the terms draw from its distribution; the gamma
-    approximation has the mean and variance of the same weighted sum of χ² [Z11, Prop. 5].
+    approximation has the mean and variance of the same weighted sum of χ² [Z11, Prop. 5]. With a design
+    the multipliers are random signs of its groups.
     """
     n = len(Phi)
-    W = np.ones((1 + (draws if null == "bootstrap" else 0), n))
-    W[1:] = rng.standard_normal((len(W) - 1, n))
+    W = _multipliers(n, draws if null == "bootstrap" else 0, rng, design)
     values, trace, square = product_forms(W, Phi, Psi)
     if null == "bootstrap":
         return float(values[0] / n**2), permutation_pvalue(values), values[1:] / n**2
@@ -170,6 +188,15 @@ def kci(
     shape, scale, quantiles = gamma_null(trace / n**2, 2 * square / n**4)
     statistic = float(values[0] / n**2)
     return statistic, float(gamma.sf(statistic, shape, scale=scale)), quantiles
+
+
+def _multipliers(n: int, draws: int, rng: np.random.Generator, design: Design | None) -> np.ndarray:
+    """1 for what was observed, then normal multipliers of rows, or signs under a design, (1 + draws, n)."""
+    if design is not None:
+        return multipliers(design, draws, rng)
+    W = np.ones((1 + draws, n))
+    W[1:] = rng.standard_normal((draws, n))
+    return W
 
 
 def conditional_independence_test(
@@ -185,6 +212,10 @@ def conditional_independence_test(
     permutations: int = 999,
     regressor: Any = None,
     missing: str = "compare",
+    groups: Any = None,
+    blocks: Any = None,
+    strata: Any = None,
+    weights: Any = None,
     random_state: Any = None,
 ) -> ConditionalResult:
     """Test whether x and y are independent given z.
@@ -211,7 +242,17 @@ def conditional_independence_test(
         regressor: a scikit-learn regressor that takes the place of those of ``"stacked"``.
         missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own;
             ``"drop"`` rows that have one in x, y or z; ``"refuse"``.
+        groups: what rows belong together (persons, clinics): one label a row, or the name of a column of x, y
+            or z, which is then no data. Each group has one random multiplier.
+        blocks: known like z, labels or a name: rows are compared within blocks only. With ``strata``, within
+            the combinations of both.
+        strata: another word for ``blocks``.
+        weights: of rows, not negative; numbers or a name. Regressions and statistic are weighted. Not for
+            ``"stacked"``. Rows of weight 0 are left out.
         random_state: seed.
+
+    With any of these four ``null="gamma"`` is refused, the null comes from random multipliers, whose level is
+    exact for many rows or groups, and ``result.restriction`` says what could move.
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (normalised HSIC of the
@@ -226,28 +267,47 @@ def conditional_independence_test(
     elif regressor is not None:
         raise ValueError(f'regressor is for method="stacked", got method={method!r}: leave regressor out.')
     permutations = check_count(permutations, "permutations", 19)
+    given = {"groups": groups, "blocks": blocks, "strata": strata, "weights": weights}
+    design, unweighted = None, 0
+    if is_given(given):
+        check_method("gamma" if null == "gamma" else "permutation", given)
+        (x, y, z), design, unweighted = designed((x, y, z), ("x", "y", "z"), given, missing, paired=True)
+        if method == "stacked" and design is not None and design.weights is not None:
+            raise ValueError(
+                'method="stacked" has no weighted regressions: use method="kci" with weights, or "residual".'
+            )
     encoders, (X, Y, Z), gaps = paired_tables((x, y, z), ("x", "y", "z"), missing, 10)
     encoder_x, encoder_y, encoder_z = encoders
     check_same_rows(X, Y, "x", "y")
     check_same_rows(X, Z, "x", "z")
     for A, name in ((X, "x"), (Y, "y"), (Z, "z")):
         refuse_constant(A, name, sum(gaps.dropped))
-    tables = (X, encoder_x), (Y, encoder_y), (Z, encoder_z)
-    refuse_known(*tables)
+    refuse_known((X, encoder_x), (Y, encoder_y), (Z, encoder_z))
     rng = as_generator(random_state)
+    null_of = None
+    if design is not None:
+        null_of = PairNull.draw(design, X, Y, permutations, rng, signs=True)
+        Z, encoder_z, kernel_z = with_strata(design, Z, encoder_z, kernel_z)
+        X, Y = within_strata(design, X, encoder_x), within_strata(design, Y, encoder_y)
+    tables = (X, encoder_x), (Y, encoder_y), (Z, encoder_z)
     if method == "stacked":
         with _threads.one_blas_thread():
-            return _stacked(tables, permutations, rng, regressor, gaps)
+            found = _stacked(tables, permutations, rng, regressor, gaps, design)
+        return found if null_of is None else replace(found, restriction=null_of.after(found, unweighted))
     k_z = _one_kernel(kernel_z, Z, encoder_z, "kernel_z")
     # The matrices are thin: threads of BLAS cost more than they give, above all on a busy machine.
     with _threads.one_blas_thread():
-        smoother = Smoother(k_z, Z, encoder_z)
+        smoother = Smoother(k_z, Z, encoder_z, design)
         if method == "residual":
             whole = numeric(X, encoder_x), numeric(Y, encoder_y)
             left, right = pair = smoother.residuals(whole[0]), smoother.residuals(whole[1])
-            how = "gamma" if null == "gamma" else "permutation"
+            how: str = "gamma" if null == "gamma" else "permutation"
+            same: dict[str, Any] = {}
+            if design is not None:
+                left, right = (F / np.sqrt(design.w)[:, None] for F in pair)
+                how, same = "wild", {"groups": design.units, "strata": design.strata, "weights": design.w}
             inner = independence_test(
-                left, right, kernel_x, kernel_y, how, permutations=permutations, random_state=rng
+                left, right, kernel_x, kernel_y, how, permutations=permutations, random_state=rng, **same
             )
             statistic, pvalue, sample, effect = inner.statistic, inner.pvalue, inner.null, inner.effect_size
             kernels: tuple[Any, ...] = inner.kernels
@@ -257,7 +317,7 @@ def conditional_independence_test(
             k_y = _one_kernel(kernel_y, Y, encoder_y, "kernel_y")
             whole = interactions(variable_features(k_x, X), Z, encoder_z), variable_features(k_y, Y)
             Phi, Psi = pair = smoother.residuals(whole[0]), smoother.residuals(whole[1])
-            statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng)
+            statistic, pvalue, sample = kci(Phi, Psi, null, permutations, rng, design)
             left, right = Phi[:, :1], Psi[:, :1]
             effect = _strength(Phi, Psi)
             kernels, best = ((k_x, k_y, k_z),), 0
@@ -265,13 +325,16 @@ def conditional_independence_test(
         left_over = [
             float((e**2).sum() / (len(F) * F.var(axis=0).sum())) for F, e in zip(whole, pair, strict=True)
         ]
-        checked = check_errors(numeric(Z, encoder_z), [pair], rng, predicted)
-    return ConditionalResult(
+        checked = check_errors(
+            numeric(Z, encoder_z), [pair], rng, predicted, None if design is None else design.units
+        )
+    signs = method == "kci" or design is not None
+    found = ConditionalResult(
         statistic=statistic,
         pvalue=pvalue,
         null=sample,
         effect_size=effect,
-        method={"bootstrap": "multipliers" if method == "kci" else "permutation", "gamma": "gamma"}[null],
+        method={"bootstrap": "multipliers" if signs else "permutation", "gamma": "gamma"}[null],
         kernels=kernels,
         best=best,
         test=method,
@@ -281,6 +344,7 @@ def conditional_independence_test(
         explained=tuple(1 - share for share in left_over),
         doubts=doubts_about(tables[:2], tables[2], left_over),
     )
+    return found if null_of is None else replace(found, restriction=null_of.after(found, unweighted))
 
 
 def _refuse_unstacked(null: str, *kernels: Any) -> None:
@@ -293,7 +357,12 @@ def _refuse_unstacked(null: str, *kernels: Any) -> None:
 
 
 def _stacked(
-    tables: Any, draws: int, rng: np.random.Generator, regressor: Any, gaps: MissingCells
+    tables: Any,
+    draws: int,
+    rng: np.random.Generator,
+    regressor: Any,
+    gaps: MissingCells,
+    design: Design | None = None,
 ) -> ConditionalResult:
     """Four forms of the residuals: linear and Gaussian, each over all of z and near to each other in z."""
     left, right, Z = (tame_columns(*table) for table in tables)
@@ -301,7 +370,7 @@ def _stacked(
     learner = None if regressor is None else of_regressor(regressor)
     # Strictly apart: what both sides shared would put the same noise into both residuals.
     sides = residuals_of(left, inputs, rng, learner), residuals_of(right, inputs, rng, learner)
-    series, pairs = four_forms(sides, inputs, draws, rng)
+    series, pairs = four_forms(sides, inputs, draws, rng, design)
     return ConditionalResult(
         statistic=float(series[0]),
         pvalue=permutation_pvalue(series),
@@ -313,25 +382,32 @@ def _stacked(
         test="stacked",
         residuals=(sides[0].residuals, sides[1].residuals),
         missing=gaps,
-        self_check=check_errors(inputs.Z, pairs, rng, [s.predicted for s in sides]),
+        self_check=check_errors(
+            inputs.Z, pairs, rng, [s.predicted for s in sides], None if design is None else design.units
+        ),
         explained=tuple(float(s.explained.mean()) for s in sides),
         doubts=doubts_about(tables[:2], tables[2], [s.left for s in sides]),
     )
 
 
 def four_forms(
-    sides: tuple[Side, Side], inputs: Inputs, draws: int, rng: np.random.Generator
+    sides: tuple[Side, Side],
+    inputs: Inputs,
+    draws: int,
+    rng: np.random.Generator,
+    design: Design | None = None,
 ) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
     """The statistic and its null, (1 + draws,), and the pairs of residuals that it looks at.
 
     Residuals and their Gaussian features, each over all rows and near to each other in z.
     """
-    n = len(inputs.Z)
-    W = np.ones((1 + draws, n))
-    W[1:] = rng.standard_normal((draws, n))
+    W = _multipliers(len(inputs.Z), draws, rng, design)
     near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
     weights, values = sure(sides), []
-    U, V, P, Q = (weighted(F, weights) for F in (*(s.residuals for s in sides), *(s.features for s in sides)))
+    U, V, P, Q = (
+        weighted(F if design is None else design.centre(F), weights)
+        for F in (*(s.residuals for s in sides), *(s.features for s in sides))
+    )
     pairs = [(U, V), (P, Q)]
     for pair in pairs:
         values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
@@ -425,6 +501,7 @@ class ConditionalResult(TestResult):
             else "This does not show that they are independent given z.",
             self.warning,
             self.missing.sentence,
+            self.restriction.sentence if self.restriction else "",
         ]
         return " ".join(part for part in parts if part)
 

@@ -201,6 +201,12 @@ def _smoothers(Z: np.ndarray, encoder: Encoder) -> Callable[[tuple[int, ...]], S
     return smoother
 
 
+def _alone(Z: np.ndarray, encoder: Encoder, i: int, j: int, rng: np.random.Generator) -> float:
+    """The p-value of two columns, nothing being given."""
+    k_x, k_y = (Delta() if k in encoder.categories else None for k in (i, j))
+    return independence_test(Z[:, [i]], Z[:, [j]], k_x, k_y, permutations=DRAWS, random_state=rng).pvalue
+
+
 def _stacked(
     Z: np.ndarray, encoder: Encoder, rng: np.random.Generator, alpha: float, doubts: set[tuple[int, int]]
 ) -> Callable[[int, int, tuple[int, ...]], float]:
@@ -221,9 +227,7 @@ def _stacked(
     def pvalue(i: int, j: int, S: tuple[int, ...]) -> float:
         own = generator(i, j, *S)
         if not S:
-            k_x, k_y = (Delta() if k in encoder.categories else None for k in (i, j))
-            x, y = Z[:, [i]], Z[:, [j]]
-            return independence_test(x, y, k_x, k_y, permutations=DRAWS, random_state=own).pvalue
+            return _alone(Z, encoder, i, j, own)
         sides = side(i, S), side(j, S)
         series, pairs = four_forms(sides, inputs(S), DRAWS, own)
         found = permutation_pvalue(series)
@@ -246,18 +250,19 @@ def _kci(
 
     @cache
     def left(i: int, S: tuple[int, ...]) -> np.ndarray:
-        if not S:
-            return features(i)
         return smoother(S).residuals(interactions(features(i), Z[:, list(S)], part(encoder, S)))
 
     @cache
     def right(i: int, S: tuple[int, ...]) -> np.ndarray:
-        return smoother(S).residuals(features(i)) if S else features(i)
+        return smoother(S).residuals(features(i))
 
     def pvalue(i: int, j: int, S: tuple[int, ...]) -> float:
-        pair, own = (left(i, S), right(j, S)), np.random.default_rng([seed, i, j, *S])
+        own = np.random.default_rng([seed, i, j, *S])
+        if not S:
+            return _alone(Z, encoder, i, j, own)
+        pair = left(i, S), right(j, S)
         found = kci(*pair, "gamma", 0, own)[1]
-        if found <= alpha and S:
+        if found <= alpha:
             predicted = [(features(k) - right(k, S))[:, :LEADING] for k in (i, j)]
             if not check_errors(numeric(Z[:, list(S)], part(encoder, S)), [pair], own, predicted).sound:
                 doubts.add((i, j))

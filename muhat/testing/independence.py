@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from muhat.testing.bank import choose_kernels
 from muhat.testing.hadamard import cross_moments, hadamard_forms
 from muhat.testing.missing import CHOICES, MissingCells, paired_tables
 from muhat.testing.nulls import (
+    Moments,
     centred_multipliers,
     gamma_null,
     memory_length,
@@ -27,7 +29,9 @@ from muhat.testing.nulls import (
     permutation_pvalue,
     row_permutations,
 )
+from muhat.testing.restricted import Design
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
+from muhat.testing.row_labels import check_method, designed, is_given, refuse_streams
 from muhat.testing.samples import (
     apart,
     as_table,
@@ -54,6 +58,8 @@ COMPLETE = 1e-9
 # Multiplications that cost as much as moving one entry of a permuted matrix.
 GATHER = 60
 
+Centre = Callable[[np.ndarray], np.ndarray]
+
 
 def independence_test(
     x: Any,
@@ -66,6 +72,10 @@ def independence_test(
     representation: Representation | None = None,
     length: float | None = None,
     missing: str = "compare",
+    groups: Any = None,
+    blocks: Any = None,
+    strata: Any = None,
+    weights: Any = None,
     random_state: Any = None,
 ) -> IndependenceResult:
     """Test whether two variables are independent, by HSIC [G08].
@@ -101,7 +111,20 @@ def independence_test(
         missing: what to do with missing cells (NaN, None): ``"compare"`` them as values of their own, so that
             what is missing may depend, too; ``"drop"`` rows that have one on either side; ``"refuse"``. Rows
             that are read in blocks may have none.
+        groups: what rows belong together (persons, clinics): one label a row, or the name of a column of x or
+            y, which is then no data. The rows of y of one group go to the place of another group with as many
+            rows; where y or x is the same within each group, to one of any size. With ``method="wild"`` each
+            group has a random sign, whatever its size.
+        blocks: rows of y are permuted within blocks only; labels or a name, like ``groups``. With ``strata``,
+            within the combinations of both.
+        strata: another word for ``blocks``. The statistic is that of features less their means in strata.
+        weights: of rows, not negative; numbers or a name. The pairs stand for a weighted population. The null
+            comes from random multipliers of rows, or groups, as it does beyond 20 000 rows: a bootstrap,
+            whose level is exact for many. Rows of weight 0 are left out.
         random_state: seed.
+
+    With any of these four ``method="gamma"`` is refused, rows must be in memory, and ``result.restriction``
+    says what could move. :mod:`muhat.testing.restricted` has the rules.
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel`` (of x and of y), ``effect_size`` (HSIC as
@@ -114,6 +137,13 @@ def independence_test(
         check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
     rng = as_generator(random_state)
     streams = paired_sources(x, y, ("x", "y"))
+    given = {"groups": groups, "blocks": blocks, "strata": strata, "weights": weights}
+    design, unweighted = None, 0
+    if is_given(given):
+        if streams is not None:
+            refuse_streams(given)
+        check_method(method, given)
+        (x, y), design, unweighted = designed((x, y), ("x", "y"), given, missing, paired=True)
     X: Any
     Y: Any
     if streams is None:
@@ -131,7 +161,15 @@ def independence_test(
     refuse_constant(few_x, "x", sum(gaps.dropped))
     refuse_constant(few_y, "y", sum(gaps.dropped))
     exact = isinstance(representation, Exact)
-    binned = streams is not None or (n > SAMPLE and method == "permutation" and not exact)
+    many = n > SAMPLE and method == "permutation" and not exact and design is None
+    binned = streams is not None or many
+    null_of: Any = None
+    if design is not None:
+        from muhat.testing.restricted_pairs import PairNull
+
+        signs = method == "wild" or n > SAMPLE
+        null_of = PairNull.draw(design, X, Y, permutations, rng, signs)
+        few_x, few_y = X, Y
     if binned and representation is None:
         representation = Nystrom(LANDMARKS)
     choices = [kernel_x, kernel_y]
@@ -154,17 +192,21 @@ def independence_test(
             'method="permutation", which aggregates many.'
         )
     pairs = [(k, l) for k in sides[0] for l in sides[1]]
-    error, best, sums = 0.0, 0, None
+    error, best, sums, restriction = 0.0, 0, None, None
     if method == "gamma":
         value, a, b = cross_moments(sides[0][0], sides[1][0], X, Y)
         mean, variance = permutation_mean_variance(a, b)
         shape, scale, null = gamma_null(mean / n**2, variance / n**4)
+        chance, top = _ends(a, b)
         statistic = value / n**2
         from scipy.stats import gamma
 
         pvalue = float(gamma.sf(statistic, shape, scale=scale))
     else:
-        if method == "wild":
+        if null_of is not None:
+            values = null_of.values(sides[0], sides[1], X, Y, representation, rng)
+            method = "multipliers" if null_of.signed else method
+        elif method == "wild":
             length = max(memory_length(X), memory_length(Y)) if length is None else float(length)
             W = np.ones((1 + permutations, n))
             W[1:] = centred_multipliers(n, permutations, length, rng, factors=2)
@@ -186,19 +228,22 @@ def independence_test(
             best = int(scores[:, 0].argmax())
             series = fuse(scores, np.outer(*weights).ravel())
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
+        if null_of is not None:
+            restriction = null_of.restriction.after(series, unweighted)
         if sums is not None:
             at = divmod(best, len(sides[1]))
             value, (a, b) = float(n**2 * values[best, 0]), sums.moments(*at)
-            error = sums.truncation(*at, few_x, few_y)
+            error, (chance, top) = sums.truncation(*at, few_x, few_y), _ends(a, b)
+        elif null_of is not None:
+            value, chance, top = null_of.scale(*pairs[best], X, Y, n**2 * values[best])
         else:
             value, a, b = cross_moments(*pairs[best], X, Y)
-        mean, _ = permutation_mean_variance(a, b)
-        if method == "permutation" and sums is None:
+            chance, top = _ends(a, b)
+        if sums is None and (method == "permutation" or null_of is not None):
             error = value / n**2 - float(values[best, 0])
         if len(pairs) == 1:
             statistic = value / n**2
-    top = float(np.sqrt(a.square * b.square))
-    effect = _strength(value, mean, top)
+    effect = _strength(value, chance, top)
     return IndependenceResult(
         statistic=statistic,
         pvalue=pvalue,
@@ -216,7 +261,14 @@ def independence_test(
         seed=int(rng.integers(2**32)),
         rows=n,
         missing=gaps,
+        restriction=restriction,
+        design=design,
     )
+
+
+def _ends(a: Moments, b: Moments) -> tuple[float, float]:
+    """What chance gives of HSIC, and what it can be at most."""
+    return permutation_mean_variance(a, b)[0], float(np.sqrt(a.square * b.square))
 
 
 def _strength(value: float, mean: float, top: float) -> float:
@@ -239,20 +291,24 @@ def _permuted(
     orders: np.ndarray,
     representation: Any,
     rng: np.random.Generator,
+    centre: Centre | None = None,
 ) -> np.ndarray:
-    """``tr(HKH PLPᵀ)`` for every pair of kernels and every permutation, (pairs, 1 + permutations)."""
+    """``tr(HKH PLPᵀ)`` for every pair of kernels and every permutation, (pairs, 1 + permutations).
+
+    With ``centre`` features of x are centred by it.
+    """
     n = len(X)
     both = ((kernels_x, X), (kernels_y, Y))
     if representation is not None and not isinstance(as_representation(representation), Exact):
         left, right = ([centred_factor(k, Z, rng) for k in kernels] for kernels, Z in both)
-        return _factored(left, right, orders)
+        return _factored(left, right, orders, centre)
     exact_rows = EXACT_ROWS if len(kernels_x) * len(kernels_y) == 1 else EXACT_ROWS_MANY
     if n > exact_rows and representation is None:
         left, right = (
             [centred_factor(k, Z, rng, rank=max(64, RANK // len(kernels))) for k in kernels]
             for kernels, Z in both
         )
-        return _factored(left, right, orders)
+        return _factored(left, right, orders, centre)
     # Exact: by entries, or by complete factors where these are so few that products cost less.
     most = int(np.sqrt(GATHER * n * len(kernels_y) / 2))
     left, right = (
@@ -262,17 +318,24 @@ def _permuted(
     complete = max(f.shape[1] for f in left + right) < most
     cheaper = 2 * columns[0] * columns[1] < GATHER * n * len(right)
     if complete and cheaper:
-        return _factored(left, right, orders)
-    return _dense(kernels_x, kernels_y, X, Y, orders)
+        return _factored(left, right, orders, centre)
+    return _dense(kernels_x, kernels_y, X, Y, orders, centre)
 
 
 def _dense(
-    kernels_x: list[Kernel], kernels_y: list[Kernel], X: np.ndarray, Y: np.ndarray, orders: np.ndarray
+    kernels_x: list[Kernel],
+    kernels_y: list[Kernel],
+    X: np.ndarray,
+    Y: np.ndarray,
+    orders: np.ndarray,
+    centre: Centre | None = None,
 ) -> np.ndarray:
     """Permuted traces entry by entry."""
     n = len(X)
     dtype = np.float64 if n <= EXACT_ROWS_MANY else np.float32
-    left = np.stack([centred_gram(k, X).astype(dtype).ravel() for k in kernels_x])
+    grams = [centred_gram(k, X) for k in kernels_x]
+    grams = grams if centre is None else [centre(centre(K).T) for K in grams]
+    left = np.stack([K.astype(dtype).ravel() for K in grams])
     right = [centred_gram(k, Y).astype(dtype) for k in kernels_y]
     out = np.empty((len(kernels_x), len(right), len(orders)))
     height = max(1, min(n, (1 << 16) // n))
@@ -291,9 +354,12 @@ def _dense(
     return out.reshape(-1, len(orders))
 
 
-def _factored(left: list[np.ndarray], right: list[np.ndarray], orders: np.ndarray) -> np.ndarray:
+def _factored(
+    left: list[np.ndarray], right: list[np.ndarray], orders: np.ndarray, centre: Centre | None = None
+) -> np.ndarray:
     """Permuted traces as ``‖Φᵀ P Ψ‖²``, by centred factors of every kernel."""
     Phi = np.concatenate(left, axis=1)
+    Phi = Phi if centre is None else centre(Phi)
     Psi = np.concatenate(right, axis=1)
     split_x = np.cumsum([0, *(a.shape[1] for a in left)])[:-1]
     split_y = np.cumsum([0, *(b.shape[1] for b in right)])[:-1]
@@ -351,6 +417,7 @@ class IndependenceResult(TestResult):
             ``witness()``, ``columns()`` and ``plot()``.
         rows: how many there are, whether kept or not.
         missing: shares of missing cells by column, and what was done with them.
+        design: groups, strata and weights of the rows, where any were given.
     """
 
     hsic: float = 0.0
@@ -362,6 +429,7 @@ class IndependenceResult(TestResult):
     seed: int = field(default=0, repr=False)
     rows: int = 0
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
+    design: Design | None = field(default=None, repr=False)
 
     def witness(self, x: Any, y: Any) -> np.ndarray:
         """Joint embedding minus the product of the marginal ones at pairs (xᵢ, yᵢ), (k,).
@@ -373,6 +441,9 @@ class IndependenceResult(TestResult):
         check_same_rows(P, Q, "x", "y")
         k, l = self.kernel
         K, L = np.asarray(k(P, self.x)), np.asarray(l(Q, self.y))
+        if self.design is not None:
+            K, L = (self.design.centre(A.T).T for A in (K, L))
+            return (K * L) @ self.design.w / len(self.x)
         return (K * L).mean(axis=1) - K.mean(axis=1) * L.mean(axis=1)
 
     def columns(self, permutations: int | None = None) -> list[ColumnEffect]:
@@ -385,6 +456,10 @@ class IndependenceResult(TestResult):
         permutations = min(len(self.null), 999) if permutations is None else permutations
         rng = np.random.default_rng(self.seed)
         n = len(self.x)
+        if self.design is not None:
+            from muhat.testing.restricted_pairs import pair_columns
+
+            return pair_columns(self, self.design, permutations, COLUMN_ROWS, rng)
         rows = np.arange(n) if n <= COLUMN_ROWS else rng.choice(n, COLUMN_ROWS, replace=False)
         x, y = self.x[rows], self.y[rows]
         orders = row_permutations(len(rows), permutations, rng)
@@ -404,9 +479,7 @@ class IndependenceResult(TestResult):
                 values = _permuted(kernels, across, column, other, orders, None, rng)
                 scores.append(normal_scores(values)[0])
                 value, a, b = cross_moments(kernels[0], across[0], column, other)
-                mean, _ = permutation_mean_variance(a, b)
-                top = float(np.sqrt(a.square * b.square))
-                effects.append(_strength(value, mean, top))
+                effects.append(_strength(value, *_ends(a, b)))
         return column_effects(names, effects, np.stack(scores), rows=(len(rows),))
 
     @property
@@ -416,6 +489,7 @@ class IndependenceResult(TestResult):
             f"({self.rows} rows; {self._how()}).",
             strength_words(self.effect_size, self.pvalue <= 0.05),
             self.missing.sentence,
+            self.restriction.sentence if self.restriction else "",
         ]
         return " ".join(part for part in parts if part)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from muhat.testing.restricted import Restriction
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -25,6 +27,8 @@ class TestResult:
         method: where the p-value comes from: "permutation", "gamma", "wild" or "multipliers".
         kernels: all kernels that took part.
         best: which of them shows the effect most.
+        restriction: which rows could move and what that allows, where groups, blocks, strata or weights were
+            given and mattered; None else.
     """
 
     __test__ = False  # not a test case, whatever its name suggests to pytest
@@ -36,6 +40,7 @@ class TestResult:
     method: str
     kernels: tuple[Any, ...] = field(repr=False)
     best: int = field(repr=False)
+    restriction: Restriction | None = None
 
     @property
     def kernel(self) -> Any:
@@ -61,6 +66,9 @@ class TestResult:
     @property
     def source(self) -> str:
         """Where the p-value comes from, in words."""
+        complete = self.restriction is not None and self.restriction.complete
+        if complete and self.method == "permutation":
+            return f"all {len(self.null) + 1} arrangements"
         return {
             "permutation": f"{len(self.null)} permutations",
             "wild": f"{len(self.null)} wild bootstrap draws",

@@ -87,6 +87,7 @@ def check_errors(
     residuals: Sequence[tuple[np.ndarray, np.ndarray]],
     rng: np.random.Generator,
     predicted: Sequence[np.ndarray] = (),
+    groups: np.ndarray | None = None,
 ) -> SelfCheck:
     """Look for errors that residuals share with their neighbours in z.
 
@@ -99,10 +100,12 @@ def check_errors(
         residuals: pairs of features, (n, p) of x and (n, q) of y given z, that the test looks at.
         rng: source of signs.
         predicted: what z says of x and of y, (n, k) each; errors are often largest where this is steep.
+        groups: codes of rows whose noise may go together, (n,): they have one sign.
     """
     n = len(Z)
     signs = np.ones((1 + SIGNS, n))
-    signs[1:] = rng.choice([-1.0, 1.0], (SIGNS, n))
+    own = np.arange(n) if groups is None else groups
+    signs[1:] = rng.choice([-1.0, 1.0], (SIGNS, int(own.max()) + 1))[:, own]
     cells = _all_cells(Z, predicted, rng)
     smooth = _smooth_functions(Z)
     scores, shifts = [], []

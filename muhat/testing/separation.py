@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from muhat._tables import Encoder
+
+if TYPE_CHECKING:
+    from muhat.testing.row_shares import RowShares
 
 LEVEL = 0.95  # of intervals
 Z_SCORE = 1.959964  # the normal quantile that belongs to LEVEL
@@ -83,7 +86,7 @@ def chance(n: int, m: int) -> Separation:
     return Separation(0.5, newcombe(0.5, n, m))
 
 
-def newcombe(auc: float, n: int, m: int) -> tuple[float, float]:
+def newcombe(auc: float, n: float, m: float) -> tuple[float, float]:
     """All θ with ``|AUC − θ| ≤ z sd(θ)``, sd that of Hanley and McNeil [NEW06, method 5]."""
     theta = np.linspace(0.0, 1.0, 4001)
     star = (n + m) / 2 - 1
@@ -154,13 +157,18 @@ class Ridge:
     λ has the least generalised cross-validation error.
     """
 
-    def __init__(self, Phi: np.ndarray, first: np.ndarray, rising: int = 0) -> None:
-        """The last ``rising`` features get no negative weight: those that would are left out."""
+    def __init__(
+        self, Phi: np.ndarray, first: np.ndarray, rising: int = 0, shares: np.ndarray | None = None
+    ) -> None:
+        """The last ``rising`` features get no negative weight: those that would are left out.
+
+        ``shares`` (n,) are weights of rows within their sample.
+        """
         self.mean, self.weights = np.zeros(Phi.shape[1]), np.zeros(Phi.shape[1])
         kept = np.arange(Phi.shape[1])
         while True:
             used = Phi if len(kept) == Phi.shape[1] else Phi[:, kept]
-            self.mean[kept], self.weights[kept] = self._solve(used, first)
+            self.mean[kept], self.weights[kept] = self._solve(used, first, shares)
             falling = (self.weights < 0) & (np.arange(len(self.weights)) >= len(self.weights) - rising)
             if not falling.any():
                 return
@@ -168,10 +176,14 @@ class Ridge:
             kept = kept[~falling[kept]]
 
     @staticmethod
-    def _solve(Phi: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _solve(
+        Phi: np.ndarray, first: np.ndarray, shares: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Means of the features, and their weights."""
         n, m = int(first.sum()), int((~first).sum())
         D = np.where(first, 0.5 / n, 0.5 / m)
+        if shares is not None:
+            D = 0.5 * shares / np.where(first, shares[first].sum(), shares[~first].sum())
         y = np.where(first, 1.0, -1.0)
         mean = D @ Phi
         Phi = Phi - mean
@@ -241,6 +253,7 @@ def separation(
     encoder: Encoder,
     rng: np.random.Generator,
     without: Collection[int] = (),
+    rows_like: RowShares | None = None,
 ) -> Separation:
     """The AUC of a regularised witness on rows that had no part in it, with its interval.
 
@@ -254,10 +267,11 @@ def separation(
         encoder: how they became numbers.
         rng: that folds and landmarks are drawn with.
         without: columns that take no part.
+        rows_like: weights and groups of rows; None if rows are independent and count the same.
     """
     n, m = len(x), len(y)
     C = coordinates(np.concatenate([x, y]), encoder, without)
-    if _equal(C.points, n):
+    if rows_like is None and _equal(C.points, n):
         # Held out, a row would be told by its copy, which speaks against it: AUCs below ½ that mean nothing.
         return chance(n, m)
     few = n + m <= FEW_ROWS
@@ -272,14 +286,20 @@ def separation(
     first = np.arange(n + m) < n
     many = _many_levels(np.concatenate([x, y]), encoder, without)
     folds = min(FOLDS, n, m)
+    sides = first, ~first
+    if rows_like is not None:
+        sides = first & (rows_like.weights > 0), ~first & (rows_like.weights > 0)
+        folds = min(FOLDS, *(len(np.unique(rows_like.units[side])) for side in sides))
     plain = None
     results = []
     for _ in range(REPEATS if few else 1):
         keys = rng.permutation(n + m)[places]  # a random order, the same for the same rows
-        fold = _folds(keys, first, folds)
+        fold = _folds(keys, first, folds) if rows_like is None else rows_like.folds(keys, first, folds)
         parts, sizes = [], []
         for k in range(folds):
             held = fold == k
+            if not all((side & part).any() for side in sides for part in (held, ~held)):
+                continue  # whole groups may leave a sample out
             if few:
                 plain = (
                     _features(landmarks, np.ones(C.points.shape[1]), C.points, hats)
@@ -294,15 +314,19 @@ def separation(
                 Phi = np.column_stack([Phi, *(level_rates(codes, first, ~held, keys) for codes in many)])
             # What is more frequent in x can speak for x alone: a falling weight would make an effect of the
             # partners in the other sample, which stay when a row is held out.
-            scores = Ridge(Phi[~held], first[~held], rising=len(many))(Phi[held])
+            shares = None if rows_like is None else rows_like.weights[~held]
+            scores = Ridge(Phi[~held], first[~held], len(many), shares)(Phi[held])
             # Scores that differ by rounding alone are tied.
             scores = np.round(scores / (np.abs(scores).max() or 1.0), 9)
+            if rows_like is not None:
+                parts.append(rows_like.part(scores, held, first))
+                continue
             distinct, at = np.unique(scores, return_inverse=True)
             a = np.bincount(at[first[held]], minlength=len(distinct))
             b = np.bincount(at[~first[held]], minlength=len(distinct))
             parts.append(placements(distinct, a, b))
             sizes.append((int(a.sum()), int(b.sum())))
-        results.append(combine(parts, sizes))
+        results.append(combine(parts, sizes) if rows_like is None else rows_like.combine(parts))
     auc, low, high = np.mean([(r.auc, *r.interval) for r in results], axis=0)
     return Separation(float(auc), (float(low), float(high)))
 

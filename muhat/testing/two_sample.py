@@ -17,7 +17,14 @@ from muhat.gram.representation import Representation
 from muhat.kernels.base import Kernel, NoClosedForm
 from muhat.testing.aggregate import fuse, normal_scores
 from muhat.testing.bank import choose_kernels, is_moment
-from muhat.testing.columns import BlockCounts, all_cells, columns_alone, count_columns, lumped
+from muhat.testing.columns import (
+    BlockCounts,
+    all_cells,
+    columns_alone,
+    columns_under,
+    count_columns,
+    lumped,
+)
 from muhat.testing.forms import SINGLE_ROWS, Bins, Forms, binned_mmd, feature_forms, quadratic_forms
 from muhat.testing.matched import matched_columns, matched_words
 from muhat.testing.missing import CHOICES, MissingCells, two_tables
@@ -30,7 +37,9 @@ from muhat.testing.nulls import (
     permutation_mean_variance,
     permutation_pvalue,
 )
+from muhat.testing.restricted_null import LabelNull
 from muhat.testing.result import ColumnEffect, TestResult
+from muhat.testing.row_labels import check_method, designed, is_given, refuse_streams
 from muhat.testing.samples import (
     check_streamed,
     column_names,
@@ -65,6 +74,10 @@ def two_sample_test(
     representation: Representation | None = None,
     length: float | None = None,
     missing: str = "compare",
+    groups: Any = None,
+    blocks: Any = None,
+    strata: Any = None,
+    weights: Any = None,
     random_state: Any = None,
 ) -> TwoSampleResult:
     """Test whether two samples come from the same distribution, by their MMD [G12].
@@ -94,7 +107,23 @@ def two_sample_test(
             a difference in what is missing is a difference; ``"drop"`` rows that have one, which may hide or
             make a difference (``result.missing`` says how many, and whether the samples differ in that);
             ``"refuse"``. Rows that are read in blocks may have none.
+        groups: what rows belong together (persons, clinics), as a pair ``(of_x, of_y)`` of arrays with one
+            label a row, or the name of a column of both frames, which is then no data. The sample of a whole
+            group is permuted; a label in both samples is one group, within which rows are permuted. With
+            ``method="wild"`` each group has a random multiplier.
+        blocks: rows are permuted within blocks only; a pair or a name, like ``groups``. With ``strata``,
+            within the combinations of both.
+        strata: another word for ``blocks``. The samples are then compared within strata: that these are not
+            as frequent in both is no difference.
+        weights: of rows, not negative, such as survey weights; a pair, in which None is 1 for all, or a name.
+            The samples stand for weighted populations. Rows are permuted with their weights, which is right
+            where both samples were weighted in the same way; with ``method="wild"``, and where one sample has
+            no weights, the null comes from random multipliers of rows: a bootstrap, whose level is exact for
+            many. Rows of weight 0 are left out.
         random_state: seed.
+
+    With any of these four the statistic is the biased one, ``method="gamma"`` is refused, rows must be in
+    memory, and ``result.restriction`` says what could move. :mod:`muhat.testing.restricted` has the rules.
 
     Returns:
         Result with ``statistic``, ``pvalue``, ``null``, ``kernel``, ``effect_size`` (how often a regularised
@@ -108,6 +137,13 @@ def two_sample_test(
         check_positive(length, "length", "give the memory of the series in rows, e.g. 20", scalar=True)
     rng = as_generator(random_state)
     streams = paired_sources(x, y, ("x", "y"))
+    given = {"groups": groups, "blocks": blocks, "strata": strata, "weights": weights}
+    design, unweighted = None, 0
+    if is_given(given):
+        if streams is not None:
+            refuse_streams(given)
+        check_method(method, given)
+        (x, y), design, unweighted = designed((x, y), ("x", "y"), given, missing, paired=False)
     A: Any
     B: Any
     if streams is None:
@@ -136,7 +172,13 @@ def two_sample_test(
     kernels = represent(kernels, representation, some, rng, given)
     featured = [k for k in kernels if isinstance(k, FeatureKernel)]
     forms, sums, cells, centre = None, (), [], some.mean(axis=0)
-    if method == "permutation" and len(featured) == len(kernels):
+    null_of: LabelNull | None = None
+    if design is not None:
+        null_of = LabelNull.draw(design, np.arange(n + m) < n, permutations, rng, signs=method == "wild")
+        few_x, few_y = A, B
+        method = "multipliers" if null_of.restriction.signs else method
+        values = null_of.values(kernels, np.concatenate([A, B]))
+    elif method == "permutation" and len(featured) == len(kernels):
         bins = Bins.draw(n, m, bin_size(n, m), rng)
         cells = all_cells(some, encoder)
         members = label_permutations(*bins.counts, permutations, rng)
@@ -159,7 +201,7 @@ def two_sample_test(
         forms = _forms(kernels, Z, V)
         plain = method == "permutation" and not biased
         values = _unbiased(forms, V, n, m) if plain else _biased(forms, V, n, m)
-    best = 0
+    best, restriction = 0, None
     if method == "gamma":
         assert forms is not None
         statistic = float(values[0, 0])
@@ -171,8 +213,11 @@ def two_sample_test(
             best = int((scores[:, 0] - LEAD * np.array([is_moment(k) for k in kernels])).argmax())
             series = fuse(scores, weights)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
+        if null_of is not None:
+            restriction = null_of.restriction.after(series, unweighted)
     matched = matched_columns(few_x, few_y, encoder)
-    effect, interval = separation(few_x, few_y, encoder, rng, matched)
+    rows_like = None if null_of is None else null_of.row_shares
+    effect, interval = separation(few_x, few_y, encoder, rng, matched, rows_like)
     names = column_names(encoder, few_x.shape[1], "x")
     embeddings, counts = None, None
     if sums and n + m > len(few_x) + len(few_y):  # the rows are not all kept
@@ -202,6 +247,8 @@ def two_sample_test(
         counts=counts,
         matched=tuple(names[j] for j in matched),
         doubts=doubtful_columns(few_x, few_y, encoder, names),
+        restriction=restriction,
+        null_of=null_of,
     )
 
 
@@ -313,6 +360,7 @@ class TwoSampleResult(TestResult):
             than once in 10 000), as where rows are matched or the table is a panel. ``effect_size`` leaves
             them out: the partner of a row would tell which sample it is from.
         doubts: sentences on columns whose categories the samples may spell differently.
+        null_of: how labels moved or signs were drawn, with groups, blocks, strata or weights.
     """
 
     mmd2: float = 0.0
@@ -328,13 +376,17 @@ class TwoSampleResult(TestResult):
     counts: list[BlockCounts] | None = field(default=None, repr=False)
     matched: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
+    null_of: LabelNull | None = field(default=None, repr=False)
 
     @property
     def embeddings(self) -> tuple[Embedding, Embedding]:
         """The embeddings of the two samples with ``kernel``, of all their rows."""
         if self.streamed_embeddings is not None:
             return self.streamed_embeddings[0], self.streamed_embeddings[1]
-        return embed(self.x, self.kernel), embed(self.y, self.kernel)
+        parts: Any = (None, None)
+        if self.null_of is not None:
+            parts = np.split(self.null_of.weights, [len(self.x)])
+        return embed(self.x, self.kernel, parts[0]), embed(self.y, self.kernel, parts[1])
 
     def witness(self, points: Any) -> np.ndarray:
         """``μ_x − μ_y`` at points (k, d): positive where x has more mass than y."""
@@ -354,6 +406,8 @@ class TwoSampleResult(TestResult):
         """
         rng = np.random.default_rng(self.seed)
         permutations = min(len(self.null), 999) if permutations is None else permutations
+        if self.null_of is not None:
+            return columns_under(self.null_of, self.x, self.y, self.encoder, permutations, rng, self.matched)
         counts = self.counts or count_columns(self.x, self.y, self.encoder, rng)
         names = column_names(self.encoder, self.x.shape[1], "x")
         known = {
@@ -379,6 +433,7 @@ class TwoSampleResult(TestResult):
         found = "The samples differ" if self.pvalue <= 0.05 else "No difference was found"
         start = f"{found} ({n} and {m} rows; {self._how()})."
         parts = [start, self.effect_sentence, *self.doubts, self.matched_sentence, self.missing.sentence]
+        parts.append(self.restriction.sentence if self.restriction else "")
         return " ".join(part for part in parts if part)
 
     def plot(self) -> Figure:
