@@ -27,6 +27,7 @@ from muhat.testing.nulls import (
     permutation_pvalue,
     row_permutations,
 )
+from muhat.testing.rank_statistics import SEEN, SHARE, numbers, rank_statistics
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import (
     apart,
@@ -75,6 +76,10 @@ def independence_test(
     reach rank 300, shared by the kernels of a side. The level is exact all the same; ``error`` says what the
     truncation takes from the statistic.
 
+    Unless kernels are given, permutations also count ranks of columns of numbers: how much y varies between
+    neighbours in x, as in Chatterjee's ξ [C21], likewise x in y, and whether rows far from the middle in x are
+    so in y. These find what oscillates, squares and rings, which kernels on all columns together see late.
+
     Rows that outgrow memory (see :func:`muhat.open_rows`) are read twice: for the sample that kernels and
     features are chosen from, and for sums of products of at most 96 principal features a side over 256 bins,
     to which chance assigns the rows. The null distribution then comes from random signs of the bins' centred
@@ -87,7 +92,8 @@ def independence_test(
             memory map, a Dask collection, :func:`muhat.open_rows`).
         y: the rows that go with them, (n, k).
         kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at three scales and a linear one,
-            each with each of y; ``"median"``; ``"learn"``; a kernel; or a list of kernels.
+            each with each of y, and five statistics of ranks (see above); ``"median"``; ``"learn"``; a
+            kernel; or a list of kernels.
         kernel_y: likewise.
         method: ``"permutation"`` of the rows of y (its level is exact; for many rows signs, see above, and
             the result's ``method`` is "multipliers"); ``"gamma"``, a gamma distribution with the mean and
@@ -155,6 +161,7 @@ def independence_test(
         )
     pairs = [(k, l) for k in sides[0] for l in sides[1]]
     error, best, sums = 0.0, 0, None
+    ranks, seen = np.empty((0, 1 + permutations)), ""
     if method == "gamma":
         value, a, b = cross_moments(sides[0][0], sides[1][0], X, Y)
         mean, variance = permutation_mean_variance(a, b)
@@ -179,12 +186,22 @@ def independence_test(
         else:
             orders = row_permutations(n, permutations, rng)
             values = _permuted(sides[0], sides[1], X, Y, orders, representation, rng)
+            tables = numbers(X, encoder_x.categories), numbers(Y, encoder_y.categories)
+            default = all(c is None or c == "aggregate" for c in choices if not isinstance(c, (list, tuple)))
+            if default and (representation is None or exact) and all(t.shape[1] for t in tables):
+                ranks = rank_statistics(*tables, orders, rng)
         values = values / n**2
         series = values[0]
         if len(pairs) > 1:
-            scores = normal_scores(values)
+            scores, shares = normal_scores(values), np.outer(*weights).ravel()
             best = int(scores[:, 0].argmax())
-            series = fuse(scores, np.outer(*weights).ravel())
+            if len(ranks):
+                extra = normal_scores(ranks)
+                if extra[:, 0].max() > scores[best, 0]:
+                    seen = SEEN[int(extra[:, 0].argmax())]
+                scores = np.concatenate([scores, extra])
+                shares = np.append((1 - SHARE * len(extra)) * shares, np.full(len(extra), SHARE))
+            series = fuse(scores, shares)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
         if sums is not None:
             at = divmod(best, len(sides[1]))
@@ -216,6 +233,8 @@ def independence_test(
         seed=int(rng.integers(2**32)),
         rows=n,
         missing=gaps,
+        ranks=len(ranks),
+        seen=seen,
     )
 
 
@@ -351,6 +370,8 @@ class IndependenceResult(TestResult):
             ``witness()``, ``columns()`` and ``plot()``.
         rows: how many there are, whether kept or not.
         missing: shares of missing cells by column, and what was done with them.
+        ranks: how many statistics of ranks took part beside the kernels.
+        seen: where the dependence shows most, if ranks show it more than the kernels do.
     """
 
     hsic: float = 0.0
@@ -362,6 +383,8 @@ class IndependenceResult(TestResult):
     seed: int = field(default=0, repr=False)
     rows: int = 0
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
+    ranks: int = 0
+    seen: str = ""
 
     def witness(self, x: Any, y: Any) -> np.ndarray:
         """Joint embedding minus the product of the marginal ones at pairs (xᵢ, yᵢ), (k,).
@@ -415,9 +438,19 @@ class IndependenceResult(TestResult):
             f"The variables {'depend on each other' if self.pvalue <= 0.05 else 'show no dependence'} "
             f"({self.rows} rows; {self._how()}).",
             strength_words(self.effect_size, self.pvalue <= 0.05),
+            self._where(),
             self.missing.sentence,
         ]
         return " ".join(part for part in parts if part)
+
+    def _how(self) -> str:
+        ranks = f" and {self.ranks} statistics of ranks" if self.ranks else ""
+        return super()._how().replace(" kernels,", f" kernels{ranks},")
+
+    def _where(self) -> str:
+        if not self.seen or self.pvalue > 0.05:
+            return ""
+        return f"It shows most in {self.seen}, which the strength, being of kernels, may miss."
 
     def plot(self) -> Figure:
         from muhat.report.tests import independence
