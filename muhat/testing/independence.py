@@ -27,7 +27,7 @@ from muhat.testing.nulls import (
     permutation_pvalue,
     row_permutations,
 )
-from muhat.testing.rank_statistics import SEEN, SHARE, numbers, rank_statistics
+from muhat.testing.rank_statistics import beside_kernels, numbers, rank_statistics
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.samples import (
     apart,
@@ -187,20 +187,14 @@ def independence_test(
             orders = row_permutations(n, permutations, rng)
             values = _permuted(sides[0], sides[1], X, Y, orders, representation, rng)
             tables = numbers(X, encoder_x.categories), numbers(Y, encoder_y.categories)
-            default = all(c is None or c == "aggregate" for c in choices if not isinstance(c, (list, tuple)))
+            default = all(c is None or (isinstance(c, str) and c == "aggregate") for c in choices)
             if default and (representation is None or exact) and all(t.shape[1] for t in tables):
                 ranks = rank_statistics(*tables, orders, rng)
         values = values / n**2
         series = values[0]
         if len(pairs) > 1:
-            scores, shares = normal_scores(values), np.outer(*weights).ravel()
-            best = int(scores[:, 0].argmax())
-            if len(ranks):
-                extra = normal_scores(ranks)
-                if extra[:, 0].max() > scores[best, 0]:
-                    seen = SEEN[int(extra[:, 0].argmax())]
-                scores = np.concatenate([scores, extra])
-                shares = np.append((1 - SHARE * len(extra)) * shares, np.full(len(extra), SHARE))
+            scores, shares, seen = beside_kernels(normal_scores(values), np.outer(*weights).ravel(), ranks)
+            best = int(scores[: len(pairs), 0].argmax())
             series = fuse(scores, shares)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
         if sums is not None:

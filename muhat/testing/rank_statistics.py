@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from muhat import _threads
+from muhat.testing.aggregate import normal_scores
 
 # Weights of the nearest, second, third and fourth neighbour: the first find the fastest functions that so many
 # rows can show, the second slower ones with more noise.
 WEIGHTS = np.array([[1.0, 0.0, 0.0, 0.0], [0.8, 0.6, 0.4, 0.2]])
 # Pairs of columns whose neighbours are looked at, at most: each costs about as much as a pair of kernels, and
 # among more of them one that oscillates is lost in the sum.
-MOST_PAIRS = 64
+MOST_PAIRS = 36
 # Share of the weight of the aggregate that each statistic gets; the kernels get the rest.
 SHARE = 0.1
 # Numbers in a block of permuted ranks: 512 kB in single precision.
@@ -31,9 +32,7 @@ SEEN = (
 )
 
 
-def rank_statistics(
-    X: np.ndarray, Y: np.ndarray, orders: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def rank_statistics(X: np.ndarray, Y: np.ndarray, orders: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Five statistics for every permutation, (5, 1 + permutations); large for dependence.
 
     Two each way are ``−Σ w |u − u'|`` over pairs of neighbours, as in Chatterjee's ξ [C21], added over pairs of
@@ -57,6 +56,25 @@ def rank_statistics(
         out[:2] = _between_neighbours(X, v, orders, key_x)
         out[2:4] = _between_neighbours(Y, u, inverse, key_y)
     return out
+
+
+def beside_kernels(
+    scores: np.ndarray, shares: np.ndarray, ranks: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Scores and weights of the kernels and of the statistics of ranks, and what these see if they see more.
+
+    Args:
+        scores: normal scores of the kernels, (kernels, 1 + permutations).
+        shares: their weights, which sum to 1.
+        ranks: from :func:`rank_statistics`; no rows if none take part.
+    """
+    if not len(ranks):
+        return scores, shares, ""
+    extra = normal_scores(ranks)
+    most = int(extra[:, 0].argmax())
+    seen = SEEN[most] if extra[most, 0] > scores[:, 0].max() else ""
+    shares = np.append((1 - SHARE * len(extra)) * shares, np.full(len(extra), SHARE))
+    return np.concatenate([scores, extra]), shares, seen
 
 
 def numbers(Z: np.ndarray, categories: dict[int, Any]) -> np.ndarray:
