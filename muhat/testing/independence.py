@@ -76,9 +76,9 @@ def independence_test(
     reach rank 300, shared by the kernels of a side. The level is exact all the same; ``error`` says what the
     truncation takes from the statistic.
 
-    Unless kernels are given, permutations also count ranks of columns of numbers: how much y varies between
-    neighbours in x, as in Chatterjee's ξ [C21], likewise x in y, and whether rows far from the middle in x are
-    so in y. These find what oscillates, squares and rings, which kernels on all columns together see late.
+    Unless kernels are given, statistics of the ranks of numeric columns take part in permutation tests: how y
+    varies between neighbours in x, as in Chatterjee's ξ [C21], likewise x between neighbours in y, and whether
+    rows far from the middle in x are so in y. These find what oscillates, squares and rings.
 
     Rows that outgrow memory (see :func:`muhat.open_rows`) are read twice: for the sample that kernels and
     features are chosen from, and for sums of products of at most 96 principal features a side over 256 bins,

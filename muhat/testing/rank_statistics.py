@@ -1,8 +1,8 @@
 """Dependence that smooth kernels miss, by ranks: between neighbours, and between spreads.
 
-A function that oscillates is smooth only between neighbours in x, and on a square or a circle the rows that are
-far from the middle in x are near it in y. Statistics of ranks look for these, in all columns of numbers of
-a side together; neither outliers nor units matter to them.
+A function that oscillates is smooth only between neighbours in x, and on a square or a circle the rows
+that are far from the middle in x are near it in y. Statistics of ranks look for these, in all columns of
+numbers of a side together; neither outliers nor units matter to them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from muhat import _threads
 from muhat.testing.aggregate import normal_scores
 
-# Weights of the nearest, second, third and fourth neighbour: the first find the fastest functions that so many
-# rows can show, the second slower ones with more noise.
+# Weights of the nearest, second, third and fourth neighbour: the first find the fastest functions that so
+# many rows can show, the second slower ones with more noise.
 WEIGHTS = np.array([[1.0, 0.0, 0.0, 0.0], [0.8, 0.6, 0.4, 0.2]])
 # Pairs of columns whose neighbours are looked at, at most: each costs about as much as a pair of kernels, and
 # among more of them one that oscillates is lost in the sum.
@@ -35,10 +35,10 @@ SEEN = (
 def rank_statistics(X: np.ndarray, Y: np.ndarray, orders: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Five statistics for every permutation, (5, 1 + permutations); large for dependence.
 
-    Two each way are ``−Σ w |u − u'|`` over pairs of neighbours, as in Chatterjee's ξ [C21], added over pairs of
-    columns, u the ranks on the other side. The last is ``Σ cov(cos 2πu, cos 2πv)²``. Equal values have the same
-    rank u, and are neighbours in a random order: its keys are drawn for each side apart, so that the sides are
-    independent if the variables are.
+    Two each way are ``−Σ w |u − u'|`` over pairs of neighbours, as in Chatterjee's ξ [C21], added over pairs
+    of columns, u the ranks on the other side. The last is ``Σ cov(cos 2πu, cos 2πv)²``. Equal values have the
+    same rank u, and are neighbours in a random order: its keys are drawn for each side apart, so that the
+    sides are independent if the variables are.
 
     Args:
         X, Y: columns of numbers, (n, d) and (n, k).
@@ -79,7 +79,7 @@ def beside_kernels(
 
 def numbers(Z: np.ndarray, categories: dict[int, Any]) -> np.ndarray:
     """The columns of numbers that vary, (n, d)."""
-    varies = (Z != Z[0]).any(axis=0)
+    varies = np.ptp(Z, axis=0) > 0
     return Z[:, [j for j in range(Z.shape[1]) if varies[j] and j not in categories]]
 
 
@@ -148,7 +148,7 @@ def _between_spreads(u: np.ndarray, v: np.ndarray, orders: np.ndarray) -> np.nda
 
 
 def _spreads(u: np.ndarray) -> np.ndarray:
-    """cos 2πu of each column of ranks, centred; 0 where it does not vary, as for two values of equal number."""
+    """cos 2πu of each column of ranks, centred; 0 where it does not vary (two values of equal number)."""
     waves = np.cos(2 * np.pi * u)
     waves -= waves.mean(axis=0)
     return np.where(np.abs(waves).max(axis=0) > 1e-9, waves, 0.0)

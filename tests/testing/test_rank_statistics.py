@@ -135,6 +135,7 @@ def test_no_ranks_beside_given_kernels_and_categories():
         assert found.seen == ""
 
 
+@pytest.mark.slow
 def test_ties_keep_the_level():
     """Whole numbers on both sides, few rows: 39 permutations have this level exactly."""
     rng = np.random.default_rng(0)
