@@ -1,7 +1,8 @@
 """``python -m benchmarks.independence``: power of the independence test beside MGC, Dcorr and ξ.
 
 The designs are the 20 of hyppo's ``indep_sim`` (Vogelstein et al. 2019, eLife 8), with noise of any
-strength, in one dimension and in three; the last is independent. Every method sees the same data: repetition r draws from ``np.random.default_rng(first + r)``.
+strength, in one dimension and in three; the last is independent. Every method sees the same data:
+repetition r draws from ``np.random.default_rng(first + r)``.
 """
 
 from __future__ import annotations

@@ -76,9 +76,9 @@ def independence_test(
     reach rank 300, shared by the kernels of a side. The level is exact all the same; ``error`` says what the
     truncation takes from the statistic.
 
-    Unless kernels are given, statistics of the ranks of numeric columns take part in permutation tests: how y
-    varies between neighbours in x, as in Chatterjee's ξ [C21], likewise x between neighbours in y, and whether
-    rows far from the middle in x are so in y. These find what oscillates, squares and rings.
+    Unless kernels are given, ranks of numeric columns take part in permutation tests: how y varies between
+    neighbours in x, as in Chatterjee's ξ [C21], likewise x between neighbours in y, and whether rows far from
+    the middle in x are so in y. These find what oscillates, squares and rings.
 
     Rows that outgrow memory (see :func:`muhat.open_rows`) are read twice: for the sample that kernels and
     features are chosen from, and for sums of products of at most 96 principal features a side over 256 bins,
@@ -92,8 +92,8 @@ def independence_test(
             memory map, a Dask collection, :func:`muhat.open_rows`).
         y: the rows that go with them, (n, k).
         kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at three scales and a linear one,
-            each with each of y, and five statistics of ranks (see above); ``"median"``; ``"learn"``; a
-            kernel; or a list of kernels.
+            each with each of y, and statistics of ranks (see above); ``"median"``; ``"learn"``; a kernel; or
+            a list of kernels.
         kernel_y: likewise.
         method: ``"permutation"`` of the rows of y (its level is exact; for many rows signs, see above, and
             the result's ``method`` is "multipliers"); ``"gamma"``, a gamma distribution with the mean and
