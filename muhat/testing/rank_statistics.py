@@ -102,7 +102,7 @@ def _between_neighbours(Z: np.ndarray, u: np.ndarray, orders: np.ndarray, key: n
     for lag, w in zip(lags, weights.T, strict=True):
         degrees[lag:] += w
         degrees[: n - lag] += w
-    away = sum(_mean_distances(column) for column in u.T)
+    away = np.sum([_mean_distances(column) for column in u.T], axis=0)
     sorts = [np.lexsort((key, column)) for column in Z.T]
     columns = np.ascontiguousarray(u.T, dtype=np.float32)
     out = np.zeros((len(orders), len(weights)))
