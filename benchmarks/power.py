@@ -12,7 +12,7 @@ import csv
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -216,14 +216,20 @@ class Rate:
         return float(np.sqrt(self.value * (1.0 - self.value) / self.repetitions))
 
 
-def measure(scenario: Scenario, methods: Sequence[str], seeds: range, console: Console) -> list[Rate]:
+def measure(
+    scenario: Scenario,
+    methods: Sequence[str],
+    seeds: range,
+    console: Console,
+    known: Mapping[str, Method] = METHODS,
+) -> list[Rate]:
     """Rejection rates of ``methods`` on the same samples; a method that is not installed is left out."""
     rejected = dict.fromkeys(methods, 0)
     for seed in track(seeds, scenario.name, console=console, transient=True):
         x, y = scenario.sample(seed)
         for name in list(rejected):
             try:
-                rejected[name] += METHODS[name](x, y, seed)
+                rejected[name] += known[name](x, y, seed)
             except NotInstalled as reason:
                 del rejected[name]
                 console.print(f"{name} left out: {reason}")

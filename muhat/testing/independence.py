@@ -29,6 +29,7 @@ from muhat.testing.nulls import (
     permutation_pvalue,
     row_permutations,
 )
+from muhat.testing.rank_statistics import beside_kernels, numbers, rank_statistics
 from muhat.testing.restricted import Design
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
 from muhat.testing.row_labels import check_method, designed, is_given, refuse_streams
@@ -85,6 +86,10 @@ def independence_test(
     reach rank 300, shared by the kernels of a side. The level is exact all the same; ``error`` says what the
     truncation takes from the statistic.
 
+    Unless kernels are given, ranks of numeric columns take part in permutation tests: how y varies between
+    neighbours in x, as in Chatterjee's ξ [C21], likewise x between neighbours in y, and whether rows far from
+    the middle in x are so in y. These find what oscillates, squares and rings.
+
     Rows that outgrow memory (see :func:`muhat.open_rows`) are read twice: for the sample that kernels and
     features are chosen from, and for sums of products of at most 96 principal features a side over 256 bins,
     to which chance assigns the rows. The null distribution then comes from random signs of the bins' centred
@@ -97,7 +102,8 @@ def independence_test(
             memory map, a Dask collection, :func:`muhat.open_rows`).
         y: the rows that go with them, (n, k).
         kernel_x: ``"aggregate"`` (the default, None): Gaussian kernels at three scales and a linear one,
-            each with each of y; ``"median"``; ``"learn"``; a kernel; or a list of kernels.
+            each with each of y, and statistics of ranks (see above); ``"median"``; ``"learn"``; a kernel; or
+            a list of kernels.
         kernel_y: likewise.
         method: ``"permutation"`` of the rows of y (its level is exact; for many rows signs, see above, and
             the result's ``method`` is "multipliers"); ``"gamma"``, a gamma distribution with the mean and
@@ -193,6 +199,7 @@ def independence_test(
         )
     pairs = [(k, l) for k in sides[0] for l in sides[1]]
     error, best, sums, restriction = 0.0, 0, None, None
+    ranks, seen = np.empty((0, 1 + permutations)), ""
     if method == "gamma":
         value, a, b = cross_moments(sides[0][0], sides[1][0], X, Y)
         mean, variance = permutation_mean_variance(a, b)
@@ -221,12 +228,16 @@ def independence_test(
         else:
             orders = row_permutations(n, permutations, rng)
             values = _permuted(sides[0], sides[1], X, Y, orders, representation, rng)
+            tables = numbers(X, encoder_x.categories), numbers(Y, encoder_y.categories)
+            default = all(c is None or (isinstance(c, str) and c == "aggregate") for c in choices)
+            if default and (representation is None or exact) and all(t.shape[1] for t in tables):
+                ranks = rank_statistics(*tables, orders, rng)
         values = values / n**2
         series = values[0]
         if len(pairs) > 1:
-            scores = normal_scores(values)
-            best = int(scores[:, 0].argmax())
-            series = fuse(scores, np.outer(*weights).ravel())
+            scores, shares, seen = beside_kernels(normal_scores(values), np.outer(*weights).ravel(), ranks)
+            best = int(scores[: len(pairs), 0].argmax())
+            series = fuse(scores, shares)
         statistic, null, pvalue = float(series[0]), series[1:], permutation_pvalue(series)
         if null_of is not None:
             restriction = null_of.restriction.after(series, unweighted)
@@ -263,6 +274,8 @@ def independence_test(
         missing=gaps,
         restriction=restriction,
         design=design,
+        ranks=len(ranks),
+        seen=seen,
     )
 
 
@@ -418,6 +431,8 @@ class IndependenceResult(TestResult):
         rows: how many there are, whether kept or not.
         missing: shares of missing cells by column, and what was done with them.
         design: groups, strata and weights of the rows, where any were given.
+        ranks: how many statistics of ranks took part beside the kernels.
+        seen: where the dependence shows most, if ranks show it more than the kernels do.
     """
 
     hsic: float = 0.0
@@ -430,6 +445,8 @@ class IndependenceResult(TestResult):
     rows: int = 0
     missing: MissingCells = field(default_factory=MissingCells, repr=False)
     design: Design | None = field(default=None, repr=False)
+    ranks: int = 0
+    seen: str = ""
 
     def witness(self, x: Any, y: Any) -> np.ndarray:
         """Joint embedding minus the product of the marginal ones at pairs (xᵢ, yᵢ), (k,).
@@ -488,10 +505,20 @@ class IndependenceResult(TestResult):
             f"The variables {'depend on each other' if self.pvalue <= 0.05 else 'show no dependence'} "
             f"({self.rows} rows; {self._how()}).",
             strength_words(self.effect_size, self.pvalue <= 0.05),
+            self._where(),
             self.missing.sentence,
             self.restriction.sentence if self.restriction else "",
         ]
         return " ".join(part for part in parts if part)
+
+    def _how(self) -> str:
+        ranks = f" and {self.ranks} statistics of ranks" if self.ranks else ""
+        return super()._how().replace(" kernels,", f" kernels{ranks},")
+
+    def _where(self) -> str:
+        if not self.seen or self.pvalue > 0.05:
+            return ""
+        return f"It shows most in {self.seen}, which the strength, being of kernels, may miss."
 
     def plot(self) -> Figure:
         from muhat.report.tests import independence
