@@ -20,10 +20,9 @@ NAMES = ("aggregate", "median", "learn")
 # Distances that set the scales are taken among this many rows, drawn at random: rows at fixed places would
 # not be exchangeable with the others.
 SCALE_ROWS = 600
-# Weights of the groups of kernels of the two-sample test, for smooth and for clumped samples (see `detail`), of
-# which only ratios matter. Clumps have a width, which a Gaussian kernel can match.
-SMOOTH = {
-    "round": 1.0,
+# Weights of the groups of kernels of the two-sample test, of which only ratios matter.
+WEIGHTS = {
+    "round": 1.5,
     "peaked": 1.0,
     "ranks": 3.0,
     "wide": 2.0,
@@ -32,7 +31,6 @@ SMOOTH = {
     "spread": 1.0,
     "categories": 1.0,
 }
-CLUMPED = SMOOTH | {"round": 10.0}
 # The scale of detail of ranks, in units of that of a Gaussian kernel density.
 RANK_DETAIL = 0.7
 
@@ -98,21 +96,19 @@ def _some(Z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return Z if len(Z) <= SCALE_ROWS else Z[rng.choice(len(Z), SCALE_ROWS, replace=False)]
 
 
-def detail(A: np.ndarray) -> tuple[float, float]:
-    """The scale of detail of rows ``A`` (n, d), and how clumped they are.
+def detail(A: np.ndarray) -> float:
+    """The scale of detail of rows ``A`` (n, d).
 
-    The scale is the width of the Gaussian kernel density with the greatest leave-one-out likelihood (rows
-    that coincide do not count as neighbours). The second number compares it with the width that would be
-    best were the rows normal: about 1 for smooth samples, small for clusters and other fine structure.
+    It is the width of the Gaussian kernel density with the greatest leave-one-out likelihood (rows that
+    coincide do not count as neighbours).
     """
     from scipy.spatial.distance import pdist, squareform
 
     n, d = A.shape
     squares = pdist(A, "sqeuclidean")
     positive = squares[squares > 0]
-    normal = float((4 / (d + 2) / n) ** (1 / (d + 4)))
     if len(positive) < 2:
-        return normal, 1.0
+        return float((4 / (d + 2) / n) ** (1 / (d + 4)))  # the best width for normal rows
     widths = np.sqrt(np.median(positive)) * np.geomspace(0.02, 1.0, 25)
     S = squareform(np.where(squares > 0, squares, np.inf))
     np.fill_diagonal(S, np.inf)
@@ -124,8 +120,7 @@ def detail(A: np.ndarray) -> tuple[float, float]:
         - d * np.log(h)
         for h in widths
     ]
-    best = float(widths[int(np.argmax(scores))])
-    return best, best / normal
+    return float(widths[int(np.argmax(scores))])
 
 
 def _with_categories(
@@ -165,8 +160,7 @@ def two_sample_bank(
 
     The columns are brought to unit variance, or to ranks, which neither heavy tails nor skewness bend. The
     kernel of margins sees each column by itself, which a kernel of many columns hardly does; (aᵀb)² sees
-    covariances, and ‖a‖²‖b‖² the overall spread. Where the rows are clumped, differences are looked for mostly
-    at the scale of the clumps.
+    covariances, and ‖a‖²‖b‖² the overall spread.
     """
     categorical, varies = _columns(Z, encoder)
     categories = _of_categories(categorical)
@@ -176,8 +170,8 @@ def two_sample_bank(
     sd, rows, knots = numbers.std(axis=0), _some(numbers, rng), column_knots(numbers)
     A, U = rows / sd, Ranked(Linear(), knots).ranks(rows, np)
     _, far, across = distance_scales(A)
-    fine, clumped = detail(A)
-    fine_ranks = RANK_DETAIL * distance_scales(U)[2] * detail(U)[0]
+    fine = detail(A)
+    fine_ranks = RANK_DETAIL * distance_scales(U)[2] * detail(U)
     local: list[tuple[Kernel, str]] = [
         *((Gaussian(c * fine * sd), "round") for c in (1, sqrt(2))),
         (Laplace(across * fine * sd), "peaked"),
@@ -194,9 +188,8 @@ def two_sample_bank(
     kernels = _with_categories([k for k, _ in local], varies, categorical, Z.shape[1])
     kernels += [k if len(varies) == Z.shape[1] else k.on(varies) for k, _ in moments] + categories
     groups = [g for _, g in local + moments] + ["categories"] * len(categories)
-    smooth, clumps = (np.array([w[g] / groups.count(g) for g in groups]) for w in (SMOOTH, CLUMPED))
-    share = float(np.interp(clumped, [0.3, 0.7], [0, 1]))
-    return kernels, share * smooth / smooth.sum() + (1 - share) * clumps / clumps.sum()
+    weights = np.array([WEIGHTS[group] / groups.count(group) for group in groups])
+    return kernels, weights / weights.sum()
 
 
 def distance_scales(A: np.ndarray) -> tuple[float, float, float]:
