@@ -1,8 +1,8 @@
 """Shapes of two columns and copulas, as problems of two samples.
 
-A shape is a pure function ``draw(n, noise, rng) -> (n, 2)``; the twenty are those of Vogelstein et al. (2019),
-at their noise 1. Both samples are drawn anew. Were one the other turned, rows would be matched, and permutation
-tests of independent rows reject less than they should.
+A shape is a pure function ``draw(n, noise, rng) -> (n, 2)``; the twenty are those of Vogelstein et al.
+(2019), at their noise 1. Both samples are drawn anew. Were one the other turned, rows would be matched, and
+permutation tests of independent rows reject less than they should.
 """
 
 from __future__ import annotations
