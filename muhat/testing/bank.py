@@ -228,6 +228,7 @@ def dependence_bank(
 
 def is_moment(kernel: Kernel) -> bool:
     """Whether the kernel is one of moments, which says how distributions differ but not where."""
-    while not isinstance(kernel, Standardized) and hasattr(kernel, "kernel"):  # restricted, ranked, features
-        kernel = kernel.kernel
-    return isinstance(kernel, Standardized)
+    inner: Any = kernel
+    while not isinstance(inner, Standardized) and hasattr(inner, "kernel"):  # restricted, ranked, features
+        inner = inner.kernel
+    return isinstance(inner, Standardized)
