@@ -2,7 +2,8 @@
 
 A scenario is a pure function ``draw(strength, n, rng) -> (x, y)``; strength 0 is the null where the family
 has one. Every method sees the same data: repetition r draws from ``np.random.default_rng(first + r)``.
-The default test was chosen on seeds below 1 000; the tables start above them.
+The default test was chosen on seeds below 1 000; the tables start above them. ``--set shapes`` takes turned
+shapes and copulas, and writes ``benchmarks/results/two_sample.csv`` unless ``--quick``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from rich.progress import track
 from rich.table import Table
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
+from benchmarks import shapes
+from benchmarks.peers import two_samples
 from benchmarks.peers.packages import NotInstalled, peer
 
 LEVEL = 0.05
@@ -148,6 +151,21 @@ SCENARIOS = (
     Scenario("grid, ε = 4, stratified", partial(grid, stratified=True), 4.0, 900),
 )
 
+SHAPES = (
+    *(
+        Scenario(name, partial(shapes.turned, shape=name), shapes.DEGREES[name], 100)
+        for name in shapes.SHAPES
+    ),
+    Scenario("copula: normal", shapes.normal_copula, 0.45, 100),
+    Scenario("copula: Clayton", shapes.clayton, 2.0, 100),
+    Scenario("copula: Clayton, skewed margins", shapes.skewed_clayton, 2.0, 100),
+    Scenario("rare clump, d = 5", partial(shapes.rare, d=5), 0.08, 100),
+    Scenario("one margin, d = 5", partial(shapes.margin, d=5), 0.9, 100),
+    Scenario("mean, d = 10", partial(mean, d=10), 0.5, 100),
+    Scenario("null, d = 3", partial(mean, d=3), 0.0, 100),
+)
+SETS = {"families": SCENARIOS, "shapes": SHAPES}
+
 
 # Methods: (x, y, seed) -> rejected or not, at LEVEL. Peers run with their own defaults.
 Method = Callable[[np.ndarray, np.ndarray, int], bool]
@@ -188,6 +206,10 @@ def _median_distance(x: np.ndarray, y: np.ndarray, rows: int = 500) -> float:
     return float(np.median(distances[np.triu_indices(len(z), 1)]))
 
 
+def from_paper(x: np.ndarray, y: np.ndarray, seed: int, name: str) -> bool:
+    return getattr(two_samples, name)(x, y, seed) <= LEVEL
+
+
 METHODS: dict[str, Method] = {
     "ours": ours,
     "ours, median": partial(ours, kernel="median"),
@@ -195,6 +217,9 @@ METHODS: dict[str, Method] = {
     "MMDAgg": mmdagg,
     "MMD-FUSE": mmdfuse,
     "ACTT": actt,
+    "energy, from its paper": partial(from_paper, name="energy"),
+    "MMDAgg, from its paper": partial(from_paper, name="mmd_agg"),
+    "MMD-FUSE, from its paper": partial(from_paper, name="mmd_fuse"),
 }
 
 
@@ -244,7 +269,7 @@ def shortfalls(rates: Sequence[Rate]) -> list[str]:
     found = []
     for scenario in dict.fromkeys(r.scenario for r in rates):
         by = {r.method: r for r in rates if r.scenario is scenario}
-        peers = [by[name] for name in ("MMDAgg", "MMD-FUSE") if name in by]
+        peers = [r for name, r in by.items() if name.startswith(("MMDAgg", "MMD-FUSE"))]
         if "ours" not in by or not peers:
             continue
         best = max(peers, key=lambda r: r.value)
@@ -279,14 +304,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first-seed", type=int, default=5000)
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS))
     parser.add_argument("--scenarios", nargs="+", help="those whose name starts with one of these")
-    parser.add_argument("--csv", type=Path, default=Path("build/power.csv"), help="where the rates go")
+    parser.add_argument("--set", choices=list(SETS), default="families")
+    parser.add_argument("--csv", type=Path, help="where the rates go")
     options = parser.parse_args(arguments)
     console = Console()
     repetitions = options.repetitions or (20 if options.quick else 100)
     seeds = range(options.first_seed, options.first_seed + repetitions)
     chosen = [
         s
-        for s in SCENARIOS
+        for s in SETS[options.set]
         if (options.scenarios is None or s.name.startswith(tuple(options.scenarios)))
         and not (options.quick and s.n > 500)
     ]
@@ -294,10 +320,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [s for s in chosen if s.draw is not ozone]
         console.print("ozone left out: set MUHAT_DATA to the folder with la_ozone_330.csv.gz")
     rates: list[Rate] = []
-    options.csv.parent.mkdir(parents=True, exist_ok=True)
+    file = Path("build/power.csv")
+    if options.set == "shapes" and not options.quick:
+        file = Path("benchmarks/results/two_sample.csv")
+    file = options.csv or file
+    file.parent.mkdir(parents=True, exist_ok=True)
     for scenario in chosen:
         rates += measure(scenario, options.methods, seeds, console)
-        write(rates, options.csv)  # a long run that is interrupted keeps what it has
+        write(rates, file)  # a long run that is interrupted keeps what it has
     show(rates, console)
     behind = shortfalls(rates)
     for line in behind:

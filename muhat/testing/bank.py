@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from muhat._tables import Encoder
-from muhat.kernels.algebra import Restricted
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import default_kernel, resolve_kernel
 from muhat.kernels.delta import Delta
 from muhat.kernels.dot import Linear, Polynomial
+from muhat.kernels.ranked import Cosines, Ranked, column_knots
 from muhat.kernels.standard import SquaredNorm, Standardized
 from muhat.kernels.stationary import Gaussian, Laplace
 
@@ -20,9 +20,19 @@ NAMES = ("aggregate", "median", "learn")
 # Distances that set the scales are taken among this many rows, drawn at random: rows at fixed places would
 # not be exchangeable with the others.
 SCALE_ROWS = 600
-# For smooth and for clumped samples (see `detail`): the share of the weight on the scale of detail, and the
-# share of the Gaussian kernels in it. Clumps have a width, which a Gaussian kernel can match.
-DETAIL, GAUSSIAN = (0.4, 0.95), (0.5, 0.9)
+# Weights of the groups of kernels of the two-sample test, of which only ratios matter.
+WEIGHTS = {
+    "round": 1.5,
+    "peaked": 1.0,
+    "ranks": 3.0,
+    "wide": 2.0,
+    "margins": 1.0,
+    "covariances": 1.5,
+    "spread": 1.0,
+    "categories": 1.0,
+}
+# The scale of detail of ranks, in units of that of a Gaussian kernel density.
+RANK_DETAIL = 0.7
 
 
 def choose_kernels(
@@ -79,25 +89,26 @@ def _standardised(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The spread of each column that varies, and some rows in units of it."""
     sd = Z[:, varies].std(axis=0)
-    some = Z if len(Z) <= SCALE_ROWS else Z[rng.choice(len(Z), SCALE_ROWS, replace=False)]
-    return sd, some[:, varies] / sd
+    return sd, _some(Z, rng)[:, varies] / sd
 
 
-def detail(A: np.ndarray) -> tuple[float, float]:
-    """The scale of detail of rows ``A`` (n, d), and how clumped they are.
+def _some(Z: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return Z if len(Z) <= SCALE_ROWS else Z[rng.choice(len(Z), SCALE_ROWS, replace=False)]
 
-    The scale is the width of the Gaussian kernel density with the greatest leave-one-out likelihood (rows
-    that coincide do not count as neighbours). The second number compares it with the width that would be
-    best were the rows normal: about 1 for smooth samples, small for clusters and other fine structure.
+
+def detail(A: np.ndarray) -> float:
+    """The scale of detail of rows ``A`` (n, d).
+
+    It is the width of the Gaussian kernel density with the greatest leave-one-out likelihood (rows that
+    coincide do not count as neighbours).
     """
     from scipy.spatial.distance import pdist, squareform
 
     n, d = A.shape
     squares = pdist(A, "sqeuclidean")
     positive = squares[squares > 0]
-    normal = float((4 / (d + 2) / n) ** (1 / (d + 4)))
     if len(positive) < 2:
-        return normal, 1.0
+        return float((4 / (d + 2) / n) ** (1 / (d + 4)))  # the best width for normal rows
     widths = np.sqrt(np.median(positive)) * np.geomspace(0.02, 1.0, 25)
     S = squareform(np.where(squares > 0, squares, np.inf))
     np.fill_diagonal(S, np.inf)
@@ -109,8 +120,7 @@ def detail(A: np.ndarray) -> tuple[float, float]:
         - d * np.log(h)
         for h in widths
     ]
-    best = float(widths[int(np.argmax(scores))])
-    return best, best / normal
+    return float(widths[int(np.argmax(scores))])
 
 
 def _with_categories(
@@ -146,43 +156,52 @@ def _of_categories(categorical: list[int]) -> list[Kernel]:
 def two_sample_bank(
     Z: np.ndarray, encoder: Encoder, rng: np.random.Generator
 ) -> tuple[list[Kernel], np.ndarray]:
-    """Gaussian and Laplace kernels at the scale of detail and at that of the whole, and second moments.
+    """Kernels at the scale of detail of rows and of their ranks, a wide one, one of margins, second moments.
 
-    The columns are brought to unit variance. The kernel (aᵀb)² sees covariances and ‖a‖²‖b‖² the overall
-    spread, which in many dimensions no local kernel does. Where the rows are clumped, differences are
-    looked for mostly at the scale of the clumps.
+    The columns are brought to unit variance, or to ranks, which neither heavy tails nor skewness bend. The
+    kernel of margins sees each column by itself, which a kernel of many columns hardly does; (aᵀb)² sees
+    covariances, and ‖a‖²‖b‖² the overall spread.
     """
     categorical, varies = _columns(Z, encoder)
     categories = _of_categories(categorical)
     if not varies:
         return _even(categories or [default_kernel(Z, encoder)])
+    numbers = Z[:, varies]
+    sd, rows, knots = numbers.std(axis=0), _some(numbers, rng), column_knots(numbers)
+    A, U = rows / sd, Ranked(Linear(), knots).ranks(rows, np)
+    _, far, across = distance_scales(A)
+    fine = detail(A)
+    fine_ranks = RANK_DETAIL * distance_scales(U)[2] * detail(U)
+    local: list[tuple[Kernel, str]] = [
+        *((Gaussian(c * fine * sd), "round") for c in (1, sqrt(2))),
+        (Laplace(across * fine * sd), "peaked"),
+        (Ranked(Laplace(fine_ranks), knots), "ranks"),
+        (Gaussian(2 * far * sd), "wide"),
+    ]
+    moments: list[tuple[Kernel, str]] = [
+        (Standardized(Polynomial(2, 0.0)).resolve(numbers), "covariances"),
+        (Standardized(SquaredNorm()).resolve(numbers), "spread"),
+        (Ranked(Standardized(SquaredNorm(), 0.5, 1.0), knots), "spread"),
+    ]
+    if len(varies) > 1:
+        moments.append((Ranked(Cosines(), knots), "margins"))
+    kernels = _with_categories([k for k, _ in local], varies, categorical, Z.shape[1])
+    kernels += [k if len(varies) == Z.shape[1] else k.on(varies) for k, _ in moments] + categories
+    groups = [g for _, g in local + moments] + ["categories"] * len(categories)
+    weights = np.array([WEIGHTS[group] / groups.count(group) for group in groups])
+    return kernels, weights / weights.sum()
+
+
+def distance_scales(A: np.ndarray) -> tuple[float, float, float]:
+    """Median and 95% point of the distances of rows that differ, and the median of their ℓ1 against ℓ2."""
     from scipy.spatial.distance import pdist
 
-    sd, A = _standardised(Z, varies, rng)
-    distances = pdist(A)
-    distances = distances[distances > 0]
-    median, far = np.quantile(distances, [0.5, 0.95])
-    city = pdist(A, "cityblock")
-    across = float(np.median(city[city > 0]) / median)  # ℓ1 distances against ℓ2
-    fine, clumped = detail(A)
-    round_: list[Kernel] = [Gaussian(c * fine * sd) for c in (1, sqrt(2))]
-    peaked: list[Kernel] = [Laplace(c * across * fine * sd) for c in (1, sqrt(2))]
-    wide: list[Kernel] = [Gaussian(c * sd) for c in np.geomspace(median / 2, 2 * far, 3)]
-    wide += [Laplace(across * median * sd)]
-    moments: list[Kernel] = [Standardized(Polynomial(2, 0.0)), Standardized(SquaredNorm())]
-    if len(varies) < Z.shape[1]:
-        moments = [k.on(varies) for k in moments]
-    moments = [k.resolve(Z) for k in moments]
-    share, gaussian = (float(np.interp(clumped, [0.3, 0.7], ends[::-1])) for ends in (DETAIL, GAUSSIAN))
-    groups = (
-        (_with_categories(round_, varies, categorical, Z.shape[1]), share * gaussian),
-        (_with_categories(peaked, varies, categorical, Z.shape[1]), share * (1 - gaussian)),
-        (_with_categories(wide, varies, categorical, Z.shape[1]) + categories, (1 - share) * 2 / 3),
-        (moments, (1 - share) / 3),
-    )
-    kernels = [k for group, _ in groups for k in group]
-    weights = np.concatenate([np.full(len(group), w / len(group)) for group, w in groups])
-    return kernels, weights
+    distances, city = pdist(A), pdist(A, "cityblock")
+    differ = distances > 0
+    if not differ.any():
+        return 1.0, 1.0, 1.0
+    median, far = np.quantile(distances[differ], [0.5, 0.95])
+    return float(median), float(far), float(np.median(city[differ]) / median)
 
 
 def dependence_bank(
@@ -209,6 +228,7 @@ def dependence_bank(
 
 def is_moment(kernel: Kernel) -> bool:
     """Whether the kernel is one of moments, which says how distributions differ but not where."""
-    while isinstance(kernel, Restricted):
-        kernel = kernel.kernel
-    return isinstance(getattr(kernel, "kernel", kernel), Standardized) or isinstance(kernel, Standardized)
+    inner: Any = kernel
+    while not isinstance(inner, Standardized) and hasattr(inner, "kernel"):  # restricted, ranked, features
+        inner = inner.kernel
+    return isinstance(inner, Standardized)

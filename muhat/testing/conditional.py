@@ -206,7 +206,7 @@ def conditional_independence_test(
     kernel_x: Any = None,
     kernel_y: Any = None,
     kernel_z: Any = None,
-    method: str = "stacked",
+    method: str | None = None,
     *,
     null: str = "bootstrap",
     permutations: int = 999,
@@ -235,7 +235,8 @@ def conditional_independence_test(
             HSIC between the residuals of kernel features, which sees every way x and y may depend given z
             [Z11], and is faster; ``"residual"``: HSIC between the residuals of x and of y themselves after
             regression on z [F16, §5]. Where z changes their spread it is wrong: residuals whose spread goes
-            together count as dependent.
+            together count as dependent. None for ``"stacked"``, or for ``"kci"`` where kernels, weights or
+            ``null="gamma"`` are given.
         null: ``"bootstrap"``: random multipliers in KCI, permutations of the residuals in the residual test;
             or ``"gamma"``, an approximation, faster.
         permutations: how many, or draws of the bootstrap.
@@ -260,6 +261,9 @@ def conditional_independence_test(
         ``trusted`` and ``warning`` (whether both regressions on z err in the same places), ``missing``,
         ``plot()`` and ``summary``.
     """
+    if method is None:
+        plain = weights is None and null != "gamma" and kernel_x is kernel_y is kernel_z is None
+        method = "stacked" if plain or regressor is not None else "kci"
     check_choice(method, "method", METHODS)
     check_choice(null, "null", NULLS)
     if method == "stacked":

@@ -90,9 +90,10 @@ def two_sample_test(
         x: rows of the first sample, (n, d): an array or frame; a vector is n points in one dimension; or rows
             that are read in blocks (a path, a memory map, a Dask collection, :func:`muhat.open_rows`).
         y: rows of the second, (m, d), with the same columns.
-        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail and
-            at that of the whole, and kernels of second moments, all at once; ``"median"``; ``"learn"``, by
-            :func:`muhat.learn_kernel` on the pooled rows; a kernel; or a list of kernels to aggregate.
+        kernel: ``"aggregate"`` (the default, None): Gaussian and Laplace kernels at the scale of detail, a
+            Laplace kernel on ranks, a wide kernel, one of each column by itself, and kernels of second
+            moments, all at once; ``"median"``; ``"learn"``, by :func:`muhat.learn_kernel` on the pooled rows;
+            a kernel; or a list of kernels to aggregate.
         method: where the p-value comes from: ``"permutation"`` of the rows between the samples (its level
             is exact); ``"gamma"``, a gamma distribution with the mean and variance over all permutations
             (one kernel only; fast); ``"wild"`` bootstrap, for time series [CSG14].
