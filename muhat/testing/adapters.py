@@ -91,8 +91,7 @@ class ColumnTest:
             self._said = True
             warnings.warn(
                 f"The test does not trust its p-value {answer.pvalue:.2g} for {x!r} and {y!r} given "
-                f'{list(given)}, which counts as 1, as do others (untrusted="drop"; this is said once). '
-                'Methods that do not check themselves trust none: use method="stacked", or untrusted="keep".',
+                f'{list(given)}, which counts as 1, as do others (untrusted="drop"; this is said once).',
                 stacklevel=3,
             )
         return 1.0
@@ -141,10 +140,9 @@ def for_causal_learn(*, untrusted: str = "keep", categories: Sequence[int] = (),
         untrusted: what to do with a p-value that the test itself does not trust
             (:class:`muhat.testing.ConditionalResult`, ``trusted``): ``"keep"`` it; or ``"drop"`` it, so that
             it counts as 1 and the edge goes. Keeping is the default: an edge too many is seen in the graph,
-            one that went by mistake is not. Dropping needs a method that checks itself (``"stacked"``), as
-            the others trust nothing that they find.
+            one that went by mistake is not.
         categories: numbers of columns that hold codes of categories, as causal-learn takes only numbers.
-        options: of :func:`muhat.conditional_independence_test`, e.g. ``method="stacked"``. ``random_state``
+        options: of :func:`muhat.conditional_independence_test`, e.g. ``method="kci"``. ``random_state``
             is 0 unless given. Without ``null="gamma"`` no p-value is below 1/(1 + ``permutations``), so that
             there must be more permutations than 1/alpha.
 

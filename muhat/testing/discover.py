@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
 from numbers import Real
 from typing import Any
 
@@ -15,10 +16,12 @@ from muhat._validation import as_generator, check_choice, check_count, check_sam
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import default_kernel
 from muhat.kernels.delta import Delta
+from muhat.learning.leave_one_out import stretch
 from muhat.learning.stacked import Inputs
 from muhat.testing.bank import choose_kernels
 from muhat.testing.conditional import (
     LEADING,
+    SCALES,
     Smoother,
     four_forms,
     interactions,
@@ -249,6 +252,13 @@ def _kci(
         return variable_features(default_kernel(Z[:, [i]], part(encoder, [i])), Z[:, [i]])
 
     @cache
+    def alone(i: int) -> np.ndarray:
+        """Of a column with nothing given: there is no regression, and detail does no harm."""
+        kernel = default_kernel(Z[:, [i]], part(encoder, [i]))
+        kernels = [kernel] if i in encoder.categories else [stretch(kernel, np.full(1, s)) for s in SCALES]
+        return variable_features(reduce(operator.add, kernels), Z[:, [i]])
+
+    @cache
     def left(i: int, S: tuple[int, ...]) -> np.ndarray:
         return smoother(S).residuals(interactions(features(i), Z[:, list(S)], part(encoder, S)))
 
@@ -259,7 +269,7 @@ def _kci(
     def pvalue(i: int, j: int, S: tuple[int, ...]) -> float:
         own = np.random.default_rng([seed, i, j, *S])
         if not S:
-            return _alone(Z, encoder, i, j, own)
+            return kci(alone(i), alone(j), "gamma", 0, own)[1]
         pair = left(i, S), right(j, S)
         found = kci(*pair, "gamma", 0, own)[1]
         if found <= alpha:

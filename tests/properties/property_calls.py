@@ -324,6 +324,7 @@ LANDMARKS = Limit("Landmarks are drawn by row number; with as many as there are 
 LANDMARKS_COLUMNS = Limit("kmeans++ draws by distances, whose ties rounding breaks either way.")
 FREQUENCIES = Limit("Random frequencies belong to columns by their position.")
 FOLDS = Limit("What is chosen is chosen on folds, which are drawn by row number.")
+TREES = Limit("Of cuts that are as good, trees take one by the order of the columns and by a seed.")
 TIME = Limit("Rows are moments in time: their order is the data.")
 AGGREGATE = Limit("Kernels are aggregated by their scores under permutations, which are drawn by row number.")
 NULL = Limit("The null is drawn by row number; the statistic is not.", ("statistic", "effect_size"))
@@ -532,7 +533,10 @@ CALLS = [
             PARTS,
             conditional_independence(method=method, null=null),
             (12, 24),
-            limits={} if limit is None else rows(limit),
+            limits={
+                **({} if limit is None else rows(limit)),
+                **({"columns": TREES} if method == "stacked" else {}),
+            },
         )
         for method, null, limit in (
             ("kci", "bootstrap", NULL),

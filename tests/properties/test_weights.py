@@ -44,13 +44,6 @@ def both(ask: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     return asked
 
 
-def bags(X: np.ndarray, Y: np.ndarray, query: np.ndarray, counts: np.ndarray) -> tuple[Any, Any]:
-    parts, often = np.array_split(X, 4) + np.array_split(Y, 4), np.array_split(counts, 4) * 2
-    fitted = mh.DistributionRegressor(random_state=0).fit(parts, [part.mean() for part in parts])
-    repeated = [np.repeat(part, k, axis=0) for part, k in zip(parts, often, strict=True)]
-    return fitted.predict(mh.Bags(parts, weights=often)), fitted.predict(repeated)
-
-
 def score(X: np.ndarray, Y: np.ndarray, query: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     model = mh.ConditionalMean(KERNEL, KERNEL, 1e-2).fit(X, Y)
     again = [np.repeat(A, counts, axis=0) for A in (X, Y)]
@@ -58,8 +51,8 @@ def score(X: np.ndarray, Y: np.ndarray, query: np.ndarray, counts: np.ndarray) -
 
 
 # Not here: ulsif and rulsif have one centre at each point of the numerator, so that a repeated point has two;
-# DistributionClassifier is as sure as a bag has points, by 1/Σw², and two equal points are two; networks see
-# rows in batches.
+# DistributionRegressor and DistributionClassifier are as sure as a bag has points, by 1/Σw², and two equal
+# points are two; networks see rows in batches.
 WEIGHTED: dict[str, Callable[..., tuple[Any, Any]]] = {
     "values": both(lambda X, Y, q, mu: mu(q)),
     "mean": both(lambda X, Y, q, mu: mu.mean()),
@@ -89,7 +82,6 @@ WEIGHTED: dict[str, Callable[..., tuple[Any, Any]]] = {
             mh.KernelBayesFilter(**GIVEN, reg_transition=1e-2).fit(X, Y).filter(q, initial=mu).mean()
         )
     ),
-    "DistributionRegressor": bags,
 }
 
 

@@ -177,7 +177,7 @@ class TestBadInput:
                 TABLE,
                 {"test": "pcmci"},
                 ValueError,
-                r"test must be one of 'kci', 'residual', 'fisher-z', got 'pcmci'",
+                r"test must be one of 'kci', 'stacked', 'residual', 'fisher-z', got 'pcmci'",
             ),
             (TABLE, {"alpha": 0.0}, ValueError, r"alpha must be a number between 0 and 1, got 0.0"),
             (TABLE, {"alpha": 1.0}, ValueError, r"alpha must be.*got 1.0"),

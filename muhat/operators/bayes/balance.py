@@ -22,7 +22,7 @@ LEAST_UNIT = 0.01  # a column's unit, at least, in standard deviations of the pa
 RIDGE = 1e-4  # ρ, of λ
 LEAST_SIZE = 20.0  # effective points that are enough, unless the ratio itself leaves fewer
 HALVINGS = 30  # to find how much of λ leaves these
-STEPS, TOLERANCE = 50, 1e-9  # of Newton's method
+STEPS, TOLERANCE = 200, 1e-16  # of Newton's method
 
 
 @dataclass(frozen=True)
