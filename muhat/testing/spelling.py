@@ -70,6 +70,13 @@ def doubtful_columns(x: np.ndarray, y: np.ndarray, encoder: Encoder, names: Sequ
     out = []
     for j in sorted(set(encoder.categories) - set(encoder.indicators.values())):
         known = np.asarray(encoder.categories[j])
+        pooled = np.concatenate([x[:, j], y[:, j]])
+        if len(np.unique(pooled)) == len(pooled):
+            out.append(
+                f"Column {names[j]!r} has another category in every row, as a key or a name has: no two rows "
+                "are alike in it, and it says nothing of the samples. Leave it out."
+            )
+            continue
         levels = [[str(v) for v in known[np.unique(A[:, j]).astype(int)]] for A in (x, y)]
         gaps = MISSING in levels[0], MISSING in levels[1]
         own = [[v for v in side if v != MISSING] for side in levels]

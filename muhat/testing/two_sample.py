@@ -403,14 +403,27 @@ class TwoSampleResult(TestResult):
         Every column is tested alone, on all rows: at three scales of its ranks, on its categories, and on
         what is missing. p-values are adjusted for the number of columns by the largest score in each
         permutation. A difference that lies in how columns go together need not show in any; and a column
-        whose test does not reject may differ all the same.
+        whose test does not reject may differ all the same. Of a single column it is the test itself.
         """
+        names = column_names(self.encoder, self.x.shape[1], "x")
+        alone = [j for j in range(len(names)) if j not in self.encoder.indicators.values()]
+        if len(alone) == 1 and self.counts is None:
+            name, shares = names[alone[0]], dict(self.missing.shares)
+            return [
+                ColumnEffect(
+                    name,
+                    self.effect_size,
+                    self.pvalue,
+                    self.effect_interval,
+                    shares.get(name, ()) if self.missing.how == "compare" else (),
+                    self.rows,
+                )
+            ]
         rng = np.random.default_rng(self.seed)
         permutations = min(len(self.null), 999) if permutations is None else permutations
         if self.null_of is not None:
             return columns_under(self.null_of, self.x, self.y, self.encoder, permutations, rng, self.matched)
         counts = self.counts or count_columns(self.x, self.y, self.encoder, rng)
-        names = column_names(self.encoder, self.x.shape[1], "x")
         known = {
             j: separation(self.x[:, [j]], self.y[:, [j]], Encoder(None, {0: self.encoder.categories[j]}), rng)
             for j in lumped(self.encoder)

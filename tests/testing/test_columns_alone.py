@@ -107,3 +107,26 @@ def test_level(design):
     # Ties make a test reject less often, never more.
     low, high = binom.ppf([0.0015, 0.9985], runs, 0.05)
     assert (0 if design == "ties" else low) <= hits <= high
+
+
+def test_a_single_column_has_the_answer_of_the_test():
+    """Values that repeat within cells: the kernels of the test see them, counts of cells do not."""
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 3000, 400) * 2.0, rng.integers(0, 6000, 400) * 1.0
+    found = mh.two_sample_test(x, y, permutations=199, random_state=0)
+    (alone,) = found.columns()
+    assert (alone.pvalue, alone.effect_size, alone.interval) == (
+        found.pvalue,
+        found.effect_size,
+        found.effect_interval,
+    )
+    assert alone.rows == (400, 400)
+
+
+def test_of_a_single_column_missing_cells_are_told():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 100))
+    x[:20] = np.nan
+    (alone,) = mh.two_sample_test(x, y, permutations=99, random_state=0).columns()
+    assert alone.missing == (0.2, 0.0)
+    assert alone.pvalue <= 0.05

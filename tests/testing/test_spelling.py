@@ -1,5 +1,6 @@
 """Categories that two samples may spell differently, as a result says them."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -39,3 +40,14 @@ def test_other_spellings_are_told_and_not_merged(second, words):
 def test_a_word_for_missing_cells():
     found = said(["u", "unknown"] * 20, ["u", None] * 20)
     assert "'unknown' in x may mean a missing cell, which y has" in found.doubts[0]
+
+
+def test_a_key_does_not_tell_samples_apart():
+    rng = np.random.default_rng(0)
+    x, y = (
+        pd.DataFrame({"id": [f"{side}{i}" for i in range(60)], "v": rng.normal(size=60)}) for side in "ab"
+    )
+    found = mh.two_sample_test(x, y, permutations=99, random_state=0)
+    (said,) = found.doubts
+    assert "'id' has another category in every row" in said
+    assert "tells them apart" not in found.summary
