@@ -151,8 +151,8 @@ def conditional(result: ConditionalResult) -> Figure:
     axes[0, 0].plot(*pairs.T, "o", color=BLUE, alpha=_alpha(len(pairs)), markersize=4, markeredgewidth=0)
     what = "first feature of {}" if result.test == "kci" else "{}"
     axes[0, 0].set(
-        xlabel=f"{what.format('x')} less what z explains",
-        ylabel=f"{what.format('y')} less what z explains",
+        xlabel=f"{what.format('x')}, given z",
+        ylabel=f"{what.format('y')}, given z",
     )
     _self_check(axes[0, 1], result.self_check)
     _null(axes[0, 2], result, "statistic of four forms" if result.test == "stacked" else "HSIC of residuals")
@@ -164,8 +164,8 @@ def _self_check(ax: Axes, check: SelfCheck) -> None:
     ax.plot(*check.means, "o", color=BLUE if check.sound else RED, markersize=4, markeredgewidth=0)
     ax.axhline(0, color=SOFT, linewidth=0.8)
     ax.axvline(0, color=SOFT, linewidth=0.8)
-    ax.set(xlabel="x in cells of z, in standard errors", ylabel="y in the same cells")
-    moved = f"test moved by {check.shift:.1f} sd" if check.shift > 0 else "nothing found"
+    ax.set(xlabel="means of x in cells of z", ylabel="means of y in cells of z")
+    moved = f"{check.shift:.1f} sd" if check.shift > 0 else "nothing found"
     ax.set_title(f"self-check: {moved if check.means.size else 'not possible'}", size=10)
 
 

@@ -62,6 +62,8 @@ def test_json_is_what_the_library_says(data):
         frame.select("x"), frame.select("y"), frame.select("z"), permutations=99, random_state=2
     )
     assert (given["pvalue"], given["statistic"]) == (other.pvalue, pytest.approx(other.statistic))
+    assert given["trusted"] is other.trusted
+    assert given["self_check"] == {"pvalue": other.self_check.pvalue, "shift": other.self_check.shift}
 
 
 @pytest.mark.parametrize(
