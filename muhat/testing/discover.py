@@ -19,24 +19,16 @@ from muhat.kernels.delta import Delta
 from muhat.learning.leave_one_out import stretch
 from muhat.learning.stacked import Inputs
 from muhat.testing.bank import choose_kernels
-from muhat.testing.conditional import (
-    LEADING,
-    SCALES,
-    Smoother,
-    four_forms,
-    interactions,
-    kci,
-    numeric,
-    variable_features,
-)
+from muhat.testing.conditional import LEADING
 from muhat.testing.graph import CausalGraph
 from muhat.testing.hadamard import cross_moments
 from muhat.testing.independence import independence_test
+from muhat.testing.kci import SCALES, Smoother, interactions, kci, numeric, variable_features
 from muhat.testing.nulls import gamma_null, permutation_mean_variance, permutation_pvalue
 from muhat.testing.pc import Knowledge, bootstrap_frequencies, pc
 from muhat.testing.samples import as_sample, column_names, what_it_says
 from muhat.testing.self_check import check_errors
-from muhat.testing.stacked_residuals import Side, residuals_of, tame_columns
+from muhat.testing.stacked_residuals import Side, four_forms, residuals_of, tame_columns
 
 TESTS = ("kci", "stacked", "residual", "fisher-z")
 DRAWS = 499  # of each test that draws its null

@@ -16,6 +16,9 @@ import numpy as np
 from muhat._tables import Encoder
 from muhat.learning.feature_ridge import GaussianFeatures, median_distance
 from muhat.learning.stacked import Inputs, Learner, learners_for, stack
+from muhat.testing.aggregate import fuse, normal_scores
+from muhat.testing.kci import product_forms, term_multipliers
+from muhat.testing.restricted import Design
 
 TAIL = 3.0  # robust standard deviations within which numbers stay as they are
 RANK = 30  # features of residuals
@@ -158,8 +161,33 @@ def _features(e: np.ndarray, rng: np.random.Generator) -> Callable[[np.ndarray],
     return lambda points: (kernel(points) - mean) @ vectors[:, order]
 
 
+def four_forms(
+    sides: tuple[Side, Side],
+    inputs: Inputs,
+    draws: int,
+    rng: np.random.Generator,
+    design: Design | None = None,
+) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """The statistic and its null, (1 + draws,), and the pairs of residuals that it looks at.
+
+    Residuals and their Gaussian features, each over all rows and near to each other in z.
+    """
+    W = term_multipliers(len(inputs.Z), draws, rng, design)
+    near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
+    weights, values = sure(sides), []
+    U, V, P, Q = (
+        weighted(F if design is None else design.centre(F), weights)
+        for F in (*(s.residuals for s in sides), *(s.features for s in sides))
+    )
+    pairs = [(U, V), (P, Q)]
+    for pair in pairs:
+        values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
+    return fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values))), pairs
+
+
 __all__ = [
     "Side",
+    "four_forms",
     "residuals_of",
     "sure",
     "tame_columns",

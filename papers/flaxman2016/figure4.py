@@ -14,9 +14,9 @@ import muhat as mh
 from muhat._tables import Encoder
 from muhat.datasets import ozone
 from muhat.kernels.default import default_kernel
-from muhat.testing.conditional import Smoother
 from muhat.testing.discover import prewhitened
 from muhat.testing.graph import CausalGraph
+from muhat.testing.kci import Smoother
 from papers.flaxman2016.learning import learn_lengthscale
 from papers.output import Row, save_figure, save_table, show
 

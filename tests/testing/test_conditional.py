@@ -11,10 +11,10 @@ from scipy.stats import gamma
 
 import muhat as mh
 from muhat._tables import Encoder
-from muhat.testing.conditional import (
+from muhat.testing.conditional import _strength
+from muhat.testing.kci import (
     REGULARISERS,
     Smoother,
-    _strength,
     interactions,
     kci,
     numeric,

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 import muhat as mh
-from muhat.testing.conditional import product_forms
+from muhat.testing.kci import product_forms
 from muhat.testing.self_check import SelfCheck, check_errors, cut
 from muhat.testing.stacked_residuals import tame_columns
 
