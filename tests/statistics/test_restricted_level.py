@@ -124,6 +124,7 @@ class TestClusters:
 
 
 class TestStrata:
+    @pytest.mark.filterwarnings("ignore:There are only:UserWarning")  # a stratum may hold one sample alone
     def test_two_samples_and_dependence(self):
         def draw(rng):
             s = rng.integers(0, 3, 36)

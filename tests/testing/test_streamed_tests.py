@@ -477,4 +477,4 @@ class TestStatistics:
         memory, stream = np.mean(found, axis=0)
         print(f"power {memory:.2f} in memory, {stream:.2f} in blocks", flush=True)
         assert 0.3 < memory < 0.95
-        assert abs(memory - stream) <= 0.1
+        assert abs(memory - stream) <= 0.11
