@@ -344,6 +344,7 @@ def _notes(found: Found, frame: pl.DataFrame, point: Point) -> list[str]:
         out.append(
             f"{found.matches:.0f} of {frame.height} simulations equal the observation, {what}: such "
             "parameters are draws of the posterior, whatever the method."
+            + ("" if found.alone else " With 50 of them no method would be needed: simulate more.")
         )
     if found.size < FEW:
         out.append(

@@ -547,6 +547,16 @@ class LikelihoodFree(Estimator):
                 "simulate where such data arise, if the simulator can make them at all.",
                 stacklevel=3,
             )
+        some = out.matches[(out.matches > 0) & (out.matches < ENOUGH_MATCHES)]
+        if len(some):
+            wanted = len(self.simulations_.x) * ENOUGH_MATCHES / some.min()
+            warnings.warn(
+                f"{len(some)} of {len(out.parts)} observations are equal to some simulations, but to fewer "
+                f"than {ENOUGH_MATCHES} (see posterior.matches). Data that repeat are taken for numbers "
+                "without gaps then, which errs where they are few and whole. With about "
+                f"{wanted:.0f} simulations, those that are equal would be the posterior itself.",
+                stacklevel=3,
+            )
         few = int((np.atleast_1d(out.effective_size()) < TOO_FEW).sum())
         if few and self.method_ in (*MOVED, "kelfi"):
             warnings.warn(

@@ -42,7 +42,8 @@ def fitted(theta, x, **options):
 def test_a_whole_number_from_small_counts(seed):
     theta, x = population(3000, seed)
     mean, sd = exact_population((0, 0, 0))
-    posterior = fitted(theta, x).posterior([0, 0, 0])
+    with pytest.warns(UserWarning, match="equal to some simulations, but to fewer than 50"):
+        posterior = fitted(theta, x).posterior([0, 0, 0])
     matches = (x == 0).all(axis=1).sum()
     assert posterior.matches == [matches]
     assert 5 < matches < ENOUGH_MATCHES
