@@ -2,7 +2,8 @@
 
 ``f(x) ≈ g(wᵀx)`` is what a few hundred rows can tell of ten columns where they act through one sum. For a
 given direction g is a ridge regression on a line; the direction moves by Gauss–Newton steps on the residuals,
-damped until the error falls [FS81].
+damped until the error falls [FS81]. Steps do not find a function that oscillates: directions where they may
+start are looked for by how little y differs between neighbours along them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ LENGTHSCALE = 0.5  # of g, in units of the spread along the direction
 STEPS = 8
 DAMPING = 1e-2, 10.0, 5.0  # at first; times this where the error rises; by this where it falls
 TRIES = 3  # of the damping, before a step is given up
+SCANNED, PRODUCTS = (300, 1500), 300_000  # directions that are tried, by how many products are allowed
+NEAR = 60  # directions near the best of them
+CLOSER = (0.5, 0.25, 0.12, 0.06)  # how far these are from it, in turn
 ENOUGH = 1e-4  # share by which a step must lower the error
 
 
@@ -64,6 +68,25 @@ def line_along(X: np.ndarray, y: np.ndarray, direction: np.ndarray, undersmooth:
     return Line(direction, centre, features, fit)
 
 
+def scan(X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Of random directions the one along which neighbours differ least in y, (d,)."""
+    directions = rng.standard_normal((int(np.clip(PRODUCTS // len(X), *SCANNED)), X.shape[1]))
+    roughness = _differences(X, y, directions)
+    for distance in CLOSER:
+        best = int(np.argmin(roughness))
+        unit = float(np.linalg.norm(directions[best])) / np.sqrt(X.shape[1])
+        near = directions[best] + distance * unit * rng.standard_normal((NEAR, X.shape[1]))
+        directions = np.concatenate([directions[[best]], near])
+        roughness = np.append(roughness[best], _differences(X, y, near))
+    return directions[int(np.argmin(roughness))]
+
+
+def _differences(X: np.ndarray, y: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """Mean squared differences of y between neighbours along each direction (m, d), (m,)."""
+    order = np.argsort(X @ directions.T, axis=0)
+    return np.mean(np.diff(y[order], axis=0) ** 2, axis=0)
+
+
 def pursue(X: np.ndarray, y: np.ndarray, starts: list[np.ndarray]) -> np.ndarray | None:
     """The best direction that Gauss–Newton steps reach from ``starts``; None if X does not vary.
 
@@ -102,4 +125,4 @@ def pursue(X: np.ndarray, y: np.ndarray, starts: list[np.ndarray]) -> np.ndarray
     return best
 
 
-__all__ = ["Line", "line_along", "pursue"]
+__all__ = ["Line", "line_along", "pursue", "scan"]

@@ -11,7 +11,7 @@ import numpy as np
 
 from muhat.learning.feature_ridge import FeatureRidge, GaussianFeatures, median_distance
 from muhat.learning.metric import gradient_metric, metric_root
-from muhat.learning.pursuit import line_along, pursue
+from muhat.learning.pursuit import line_along, pursue, scan
 
 FOLDS = 5
 LANDMARKS = 150  # of kernels of all columns
@@ -167,13 +167,14 @@ def first_metric(inputs: Inputs, split: Split, f: np.ndarray) -> np.ndarray:
 
 
 def pursuit(inputs: Inputs, split: Split, F: np.ndarray) -> np.ndarray:
-    """A function of the direction that follows the residuals, from ridge regression or gradients."""
+    """A function of the direction that follows the residuals, from ridge regression, gradients or a scan."""
     Z = inputs.Z[split.train]
+    rng = np.random.default_rng([inputs.seed, split.number + 1])
     slopes = inputs.ridge("Z", split).fit(F).coefficients
     found: list[np.ndarray | None] = []
     for f, slope in zip(F.T, slopes.T, strict=True):
         steepest = np.linalg.svd(first_metric(inputs, split, f))[0][:, 0]
-        found.append(pursue(Z, f - f.mean(), [slope, steepest]))
+        found.append(pursue(Z, f - f.mean(), [slope, steepest, scan(Z, f, rng)]))
     return _along(inputs, split, F, found)
 
 

@@ -134,6 +134,22 @@ def product_forms(W: np.ndarray, *factors: np.ndarray) -> tuple[np.ndarray, floa
     return np.sum([p[0] for p in parts], axis=0), trace, float(sum(p[1] for p in parts))
 
 
+def forms_of(W: np.ndarray, *factors: np.ndarray) -> np.ndarray:
+    """``wᵀMw`` as in :func:`product_forms`, by products of features where these are fewer than the rows."""
+    n, width = len(factors[0]), int(np.prod([Phi.shape[1] for Phi in factors]))
+    if width >= n:
+        return product_forms(W, *factors)[0]
+
+    def work(rows: slice) -> np.ndarray:
+        products = factors[0][rows]
+        for Phi in factors[1:]:
+            products = (products[:, :, None] * Phi[rows][:, None, :]).reshape(len(products), -1)
+        return W[:, rows] @ products
+
+    parts = _threads.run_blocks(work, _threads.row_blocks(n, width, BLOCK_ELEMENTS))
+    return (np.sum(parts, axis=0) ** 2).sum(axis=1)
+
+
 def kci(
     Phi: np.ndarray,
     Psi: np.ndarray,
@@ -186,6 +202,7 @@ def numeric(A: np.ndarray, encoder: Encoder) -> np.ndarray:
 __all__ = [
     "SCALES",
     "Smoother",
+    "forms_of",
     "interactions",
     "kci",
     "numeric",

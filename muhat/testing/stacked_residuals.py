@@ -17,7 +17,7 @@ from muhat._tables import Encoder
 from muhat.learning.feature_ridge import GaussianFeatures, median_distance
 from muhat.learning.stacked import Inputs, Learner, learners_for, stack
 from muhat.testing.aggregate import fuse, normal_scores
-from muhat.testing.kci import product_forms, term_multipliers
+from muhat.testing.kci import forms_of, term_multipliers
 from muhat.testing.restricted import Design
 
 TAIL = 3.0  # robust standard deviations within which numbers stay as they are
@@ -25,6 +25,11 @@ RANK = 30  # features of residuals
 LANDMARKS = 100
 CLIP = 0.005  # share of predicted spreads, at either end, that are taken for those within
 HELPS = 2.0  # standard errors by which a second regression must be better to be used
+MANY_ROWS, FEW, FEW_NEAR = (
+    3000,
+    10,
+    30,
+)  # beyond so many rows, so few leading features of e and of z go together
 DOUBT = 4.0  # what disagreement counts for, in weights of rows
 
 
@@ -172,8 +177,11 @@ def four_forms(
 
     Residuals and their Gaussian features, each over all rows and near to each other in z.
     """
-    W = term_multipliers(len(inputs.Z), draws, rng, design)
+    n = len(inputs.Z)
+    W = term_multipliers(n, draws, rng, design)
     near = GaussianFeatures(inputs.Z[inputs.some], median_distance(inputs.Z))(inputs.Z)
+    if n > MANY_ROWS:
+        near = near[:, -FEW_NEAR:]
     weights, values = sure(sides), []
     U, V, P, Q = (
         weighted(F if design is None else design.centre(F), weights)
@@ -181,7 +189,8 @@ def four_forms(
     )
     pairs = [(U, V), (P, Q)]
     for pair in pairs:
-        values += [product_forms(W, *pair)[0], product_forms(W, *pair, near)[0]]
+        leading = pair if n <= MANY_ROWS else (pair[0][:, :FEW], pair[1][:, :FEW])
+        values += [forms_of(W, *pair), forms_of(W, *leading, near)]
     return fuse(normal_scores(np.stack(values)), np.full(len(values), 1 / len(values))), pairs
 
 

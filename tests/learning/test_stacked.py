@@ -52,6 +52,13 @@ class TestLearners:
             s.metric, given, np.sin(2 * u)
         )
 
+    def test_pursuit_follows_a_function_that_oscillates(self):
+        """No slope leads to it, and no gradient; neighbours along its direction are alike."""
+        given = inputs(3, 300)
+        u = given.Z @ np.array([2.0, -1.0, 1.0]) / np.sqrt(6)
+        f = np.sin(5 * u)
+        assert held_out_error(s.pursuit, given, f) < 0.2 < 0.5 * held_out_error(s.gaussian, given, f)
+
     def test_fine_follows_a_rough_function_of_one_column(self):
         given = inputs(1, 400)
         f = np.sin(12 * given.Z[:, 0])

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LinearRegression
 
 import muhat as mh
-from muhat.testing.kci import product_forms
+from muhat.testing.kci import forms_of, product_forms
 from muhat.testing.self_check import SelfCheck, check_errors, cut
 from muhat.testing.stacked_residuals import tame_columns
 
@@ -112,6 +112,12 @@ class TestPieces:
         values, trace, square = product_forms(W, A, B, C)
         assert_allclose(values, ((W @ M) * W).sum(axis=1))
         assert_allclose([trace, square], [np.trace(M), (M**2).sum()])
+
+    @pytest.mark.parametrize("n", [10, 300])
+    def test_forms_by_products_of_features(self, n):
+        rng = np.random.default_rng(0)
+        A, B, C, W = (rng.standard_normal(shape) for shape in ((n, 2), (n, 3), (n, 4), (5, n)))
+        assert_allclose(forms_of(W, A, B, C), product_forms(W, A, B, C)[0])
 
     def test_tails_are_drawn_in_and_categories_are_indicators(self):
         from muhat._tables import Encoder
