@@ -44,8 +44,8 @@ class Ranked(Kernel):
         for j in range(X.shape[1]):
             knots = xp.asarray(self.knots[:, j])
             below, up_to = (xp.searchsorted(knots, X[:, j], side=side) for side in ("left", "right"))
-            columns.append((below + up_to) / (2 * q))
-        return xp.stack(columns, axis=1).astype(X.dtype)
+            columns.append((below + up_to).astype(X.dtype) / (2 * q))
+        return xp.stack(columns, axis=1)
 
     def _plan(self, X: Array, Y: Array, xp: Namespace) -> Plan:
         return self.kernel._plan(self.ranks(X, xp), self.ranks(Y, xp), xp)
