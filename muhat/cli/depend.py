@@ -188,10 +188,15 @@ def _answer(
             ("statistic", result.statistic),
             ("p-value", format_pvalue(result.pvalue)),
             ("strength, 0 is chance, at most 1", f"{result.effect_size:.2f}"),
-            ("kernels at once", len(result.kernels)),
-            ("kernels that show most", kernel_words(result.kernel)),
             ("rows", rows),
         ]
+        if check:
+            facts.append(("test", result.how))
+        if result.kernels:
+            facts[3:3] = [
+                ("kernels at once", len(result.kernels)),
+                ("kernels that show most", kernel_words(result.kernel)),
+            ]
         if check:
             facts.append(("self-check of the regressions", check.words))
         if dropped:

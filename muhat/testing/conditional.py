@@ -12,7 +12,6 @@ from muhat._tables import Encoder
 from muhat._validation import as_generator, check_choice, check_count, check_same_rows
 from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
-from muhat.kernels.stationary import Gaussian
 from muhat.learning.stacked import Inputs, of_regressor
 from muhat.testing.given import doubts_about, refuse_known
 from muhat.testing.independence import independence_test
@@ -110,6 +109,8 @@ def conditional_independence_test(
         method = "stacked" if plain or regressor is not None else "kci"
     check_choice(method, "method", METHODS)
     check_choice(null, "null", NULLS)
+    if z is None:
+        raise ValueError("z is None: use independence_test(x, y) where nothing is given.")
     if method == "stacked":
         _refuse_unstacked(null, kernel_x, kernel_y, kernel_z)
     elif regressor is not None:
@@ -225,7 +226,7 @@ def _stacked(
         null=series[1:],
         effect_size=_strength(*(s.features for s in sides)),
         method="multipliers",
-        kernels=((Gaussian("median"),) * 3,),
+        kernels=(),
         best=0,
         test="stacked",
         residuals=(sides[0].residuals, sides[1].residuals),
@@ -297,16 +298,20 @@ class ConditionalResult(TestResult):
         return not self.doubts and self._harmless
 
     @property
-    def summary(self) -> str:
-        found = self.pvalue <= 0.05
-        how = {
+    def how(self) -> str:
+        """The test, in words."""
+        return {
             "kci": "kernel conditional independence",
             "residual": "HSIC of residuals",
             "stacked": "residuals of stacked regressions",
         }[self.test]
+
+    @property
+    def summary(self) -> str:
+        found = self.pvalue <= 0.05
         said = "depend on each other given z" if found else "show no dependence given z"
         parts = [
-            f"The variables {said} ({len(self.residuals[0])} rows; {how}; {self._how()}).",
+            f"The variables {said} ({len(self.residuals[0])} rows; {self.how}; {self._how()}).",
             f"Strength {self.effect_size:.2f} on a scale from 0 to 1."
             if found
             else "This does not show that they are independent given z.",

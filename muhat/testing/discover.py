@@ -96,6 +96,9 @@ def discover(
     constant = [name for j, name in enumerate(names) if (Z[:, j] == Z[0, j]).all()]
     if constant:
         raise ValueError(f"columns {constant} are constant: they can neither cause nor be caused; drop them.")
+    keys = [names[j] for j in encoder.categories if len(np.unique(Z[:, j])) == len(Z)]
+    if keys:
+        raise ValueError(f"columns {keys} have another category in every row, which says nothing; drop them.")
     _refuse_copies(names, Z, encoder)
     if test == "fisher-z" and encoder.categories:
         held = [names[j] for j in encoder.categories]

@@ -10,6 +10,7 @@ from muhat._tables import Encoder
 from muhat.testing.samples import column_names, what_it_says
 
 FEWEST_ROWS = 3  # for each column of z, of which regressions can learn anything
+FEWEST = 30  # rows at all
 NOTHING = 1e-3  # share of the variance of x that z leaves, below which nothing is left to test
 FEW = 5  # rows of a category, fewer than which say little of it
 MANY = 0.3  # share of the rows in such categories
@@ -58,6 +59,8 @@ def doubts_about(sides: Iterable[Table], z: Table, left: Iterable[float]) -> tup
             f"z has {d} columns and there are only {n} rows: what z says of x and y cannot be learned, and "
             "what it does not explain may look like dependence."
         )
+    elif n < FEWEST:
+        out.append(f"There are only {n} rows: what z says of x and y cannot be learned from so few.")
     rare = [
         name
         for j, name in enumerate(column_names(encoder, d, "z"))

@@ -317,11 +317,11 @@ class CausalGraph:
     def summary(self) -> str:
         """The graph in plain words, one edge a line."""
         many = len(self.directed), len(self.undirected)
-        head = (
-            f"{len(self.names)} variables, {sum(many)} edges: {many[0]} with a direction, {many[1]} without"
-        )
+        edges = "1 edge" if sum(many) == 1 else f"{sum(many)} edges"
+        head = f"{len(self.names)} variables, {edges}: {many[0]} with a direction, {many[1]} without"
         if self.alpha is not None:
-            head += f" (level {self.alpha:g}" + (f", {self.tests} tests)" if self.tests else ")")
+            tests = "1 test" if self.tests == 1 else f"{self.tests} tests"
+            head += f" (level {self.alpha:g}" + (f", {tests})" if self.tests else ")")
         lines = [f"{a} → {b}{self._remark((a, b), True)}" for a, b in self.directed]
         for a, b in self.undirected:
             torn = (a, b) in self.conflicts or (b, a) in self.conflicts

@@ -44,8 +44,8 @@ class TestResult:
 
     @property
     def kernel(self) -> Any:
-        """The kernel used; of several, the one that shows the effect most."""
-        return self.kernels[self.best]
+        """The kernel used; of several, the one that shows the effect most; None where none was chosen."""
+        return self.kernels[self.best] if self.kernels else None
 
     @property
     def summary(self) -> str:

@@ -34,8 +34,8 @@ def check_method(method: str, given: Given) -> None:
     """Raise for nulls that know no design."""
     if method == "gamma":
         raise ValueError(
-            'method="gamma" has the moments of all permutations, not of restricted ones: use '
-            'method="permutation".'
+            "the gamma approximation has the moments of all permutations, and knows of no groups, strata or "
+            "weights: leave it out."
         )
     if method == "wild" and given["groups"] is None and given["weights"] is None:
         raise ValueError(

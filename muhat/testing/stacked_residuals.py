@@ -24,6 +24,7 @@ TAIL = 3.0  # robust standard deviations within which numbers stay as they are
 RANK = 30  # features of residuals
 LANDMARKS = 100
 CLIP = 0.005  # share of predicted spreads, at either end, that are taken for those within
+PREDICTED = 0.95  # share of held-out rows' variance, from which on z may determine a variable
 HELPS = 2.0  # standard errors by which a second regression must be better to be used
 MANY_ROWS, FEW, FEW_NEAR = (
     3000,
@@ -69,7 +70,8 @@ class Side:
         held_out: e and its features by regressions that did not see the row.
         predicted: m(z) by these regressions, (n, k).
         explained: share of the variance of each column that z explains, on held-out rows, (k,).
-        left: share of the variance that is left of rows that the regressions saw.
+        left: share of the variance that is left of rows that the regressions saw; 1 where z is far from
+            determining the columns.
         doubt: how far the regressions are apart at each row, in variances of what is left, (n,).
     """
 
@@ -107,7 +109,8 @@ def residuals_of(
     seen = T - (m.fitted if learner is None else m.held_out)
     apart = T - m.held_out
     explained = 1 - (apart**2).mean(axis=0) / (T**2).mean(axis=0)
-    left = float((seen**2).mean() / (T**2).mean())
+    # What regressions follow of rows that they saw counts only where they predict others, too.
+    left = float((seen**2).mean() / (T**2).mean()) if explained.mean() > PREDICTED else 1.0
     scale = _spread(apart, inputs, few)
     e, held = (standardised_as(part / scale, apart / scale) for part in (seen, apart))
     e, held = _again(e, held, inputs, few)

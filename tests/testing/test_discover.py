@@ -239,3 +239,10 @@ def test_partial_correlations_need_three_rows_more_than_they_condition_on():
     assert 0 < _fisher_z(Z)(0, 1, (2,)) < 1
     with pytest.raises(ValueError, match="more rows than 4 to condition on 1 columns"):
         _fisher_z(Z[:4])(0, 1, (2,))
+
+
+def test_a_key_says_nothing():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.normal(size=40), "id": [f"i{k}" for k in range(40)]})
+    with pytest.raises(ValueError, match=r"\['id'\] have another category in every row"):
+        mh.discover(table)

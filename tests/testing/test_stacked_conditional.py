@@ -213,6 +213,20 @@ class TestBadInput:
         assert message in found.warning
         assert message in found.summary
 
+    def test_what_regressions_follow_is_not_what_z_determines(self):
+        rng = np.random.default_rng(0)
+        z = rng.standard_normal((60, 15))
+        x, y = z[:, 0] + 0.5 * rng.standard_normal((2, 60))
+        found = run(x, y, z, permutations=19)
+        assert found.doubts == ()
+        assert found.kernel is None
+
+    def test_few_rows_and_nothing_given(self):
+        x, y, z = np.random.default_rng(0).standard_normal((3, 20))
+        assert "only 20 rows" in run(x, y, z, permutations=19).warning
+        with pytest.raises(ValueError, match="use independence_test"):
+            run(x, y, None)
+
     def test_columns_of_z_that_say_nothing_new(self):
         x, y, z = np.random.default_rng(0).standard_normal((3, 100))
         plain = run(x, y, z, permutations=99)
