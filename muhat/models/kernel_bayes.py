@@ -11,7 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from muhat._array import Array
 from muhat._tables import Encoder, is_frame
 from muhat._validation import as_generator, check_choice, check_positive, check_same_rows
+from muhat._words import percent
 from muhat.embedding import Embedding
+from muhat.embedding.familiar import UNLIKE
 from muhat.embedding.moments import POINTS, Functions, MomentEmbedding, split_moments
 from muhat.engine import Rows, paired_sources, sample_indices, sample_rows
 from muhat.gram import Exact, Features, Gram, LowRankGram, Neural, as_representation
@@ -20,6 +22,7 @@ from muhat.kernels.base import Kernel
 from muhat.kernels.default import resolve_kernel
 from muhat.learning.features import target_features
 from muhat.learning.held_out import BayesChoice, Task, choose_bayes
+from muhat.learning.nearness import Nearness
 from muhat.models.base import Estimator, both_streamed, encode_outputs
 from muhat.models.density_ratio import numerator_points
 from muhat.models.posterior import MomentPosterior, Posterior, familiarity, seen_gram
@@ -34,6 +37,9 @@ from muhat.operators.bayes.streamed import (
     prior_weights,
 )
 from muhat.operators.conditional import complete_weights
+
+PRIOR_POINTS = 500  # of a prior that are compared with the pairs, those of the largest weights
+BESIDE = 0.2  # share of a prior beyond the pairs that is warned of
 
 
 class KernelBayes(Estimator):
@@ -71,7 +77,7 @@ class KernelBayes(Estimator):
     sums have δ = δ_paper/n² and η as here.
     """
 
-    _prepared: ClassVar[tuple[str, ...]] = ("_last", "_sources", "_nearness")
+    _prepared: ClassVar[tuple[str, ...]] = ("_last", "_sources", "_nearness", "_nearness_z")
     _sources: tuple[Rows, Rows] | None = None
     last_prior_: LastPrior | None = None
 
@@ -134,7 +140,7 @@ class KernelBayes(Estimator):
         A, (B, _) = self._rows(X), prior_points(self, Z, "Z")
         check_same_rows(A, B, "X", "Z")
         self.X_, self.Z_ = np.concatenate([self.X_, A]), np.concatenate([self.Z_, B])
-        self._nearness = self._near(self.X_)
+        self._nearness, self._nearness_z = self._near(self.X_), None
         if self._last is not None:
             _, choice, pairs = self._last
             assert isinstance(pairs, Pairs)
@@ -165,7 +171,7 @@ class KernelBayes(Estimator):
     def _prepare(self) -> None:
         # The last prior's points, its choice and its Grams: the next posterior often has the same prior.
         self._last: tuple[Any, BayesChoice, Pairs | StreamedPairs] | None = None
-        self._nearness = self._near(self.X_)
+        self._nearness, self._nearness_z = self._near(self.X_), None
         if (last := self.last_prior_) is not None:
             functions = Functions(last.kernel, last.centre)
             rest = (last.choice.reg_prior, target_value(self), functions, last.held)
@@ -205,6 +211,8 @@ class KernelBayes(Estimator):
 
     def _posterior(self, rows: Array, prior: Any) -> Posterior:
         points, weights = self._prior(prior)
+        if prior is not None:
+            self._look_at(points, weights)
         choice, pairs = self._for(points, weights)
         rule: Any = RULES[self.rule]
         if isinstance(pairs, StreamedPairs):
@@ -224,6 +232,22 @@ class KernelBayes(Estimator):
         return Posterior(
             self.kernel_z_, on, W, familiarity(self._nearness, pairs.gram_x, rows, cross), self.encoder_z_
         )
+
+    def _look_at(self, points: Array, weights: Array) -> None:
+        """Warn of a prior that lies beside the pairs, which know nothing of such z."""
+        sizes = np.abs(np.asarray(weights))
+        some = np.argsort(-sizes)[:PRIOR_POINTS]
+        near: Nearness | None = getattr(self, "_nearness_z", None)
+        if near is None:
+            self._nearness_z = near = Nearness.of(self.Z_, self.encoder_z_.categories)
+        beside = near.at(np.asarray(points)[some]) < UNLIKE
+        share = float(sizes[some][beside].sum() / sizes[some].sum())
+        if share > BESIDE:
+            warnings.warn(
+                f"{percent(share)} of the prior lies far from every z of the pairs, which say nothing of "
+                "such z: the posterior rests on pairs unlike the prior. Learn from pairs with such z.",
+                stacklevel=4,
+            )
 
     def _from_stream(
         self,

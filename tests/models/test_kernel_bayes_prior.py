@@ -155,3 +155,24 @@ def test_a_given_regulariser_has_the_plain_ratio():
     prior = np.random.default_rng(9).normal(0.5, 0.5, 40)
     far = mh.KernelBayes(reg_prior=100.0, **given).fit(X, z).posterior([[40.0]], prior)
     assert_allclose(far.mean()[0], z.mean(), atol=0.05)
+
+
+@pytest.mark.parametrize(("centre", "beside"), [(0.0, False), (8.0, True), (50.0, True)])
+def test_a_prior_beside_the_pairs_is_warned_of(centre, beside):
+    rng = np.random.default_rng(0)
+    z = rng.uniform(-3, 3, (120, 1))
+    model = mh.KernelBayes(reg=1e-2, reg_prior=1e-2).fit(z + 0.5 * rng.normal(size=z.shape), z)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model.posterior([[1.0]], centre + 0.5 * rng.normal(size=(60, 1)))
+    assert any("of the prior lies far from every z" in str(w.message) for w in said) is beside
+
+
+def test_a_prior_of_a_category_that_no_pair_has():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["p", "q"], 80)
+    model = mh.KernelBayes(reg=1e-2, reg_prior=1e-2).fit(
+        (kind == "p") + 0.3 * rng.normal(size=80), pd.DataFrame({"kind": kind})
+    )
+    with pytest.warns(UserWarning, match="33% of the prior lies far"):
+        model.posterior([[1.0]], pd.DataFrame({"kind": ["p", "p", "zz"]}))
