@@ -211,8 +211,6 @@ class KernelBayes(Estimator):
 
     def _posterior(self, rows: Array, prior: Any) -> Posterior:
         points, weights = self._prior(prior)
-        if prior is not None:
-            self._look_at(points, weights)
         choice, pairs = self._for(points, weights)
         rule: Any = RULES[self.rule]
         if isinstance(pairs, StreamedPairs):
@@ -228,6 +226,8 @@ class KernelBayes(Estimator):
             known = Prior.of(pairs.gram_z, points, weights, *kept)
             W = rule.posterior_weights(pairs, known, cross, choice.reg)
             W = pairs.completed(known, W, rule.ON_PRIOR) if self.center else W
+        if prior is not None:
+            self._look_at(points, weights)
         on = points if rule.ON_PRIOR else self.Z_
         return Posterior(
             self.kernel_z_, on, W, familiarity(self._nearness, pairs.gram_x, rows, cross), self.encoder_z_

@@ -172,7 +172,7 @@ def test_a_prior_of_a_category_that_no_pair_has():
     rng = np.random.default_rng(0)
     kind = rng.choice(["p", "q"], 80)
     model = mh.KernelBayes(reg=1e-2, reg_prior=1e-2).fit(
-        (kind == "p") + 0.3 * rng.normal(size=80), pd.DataFrame({"kind": kind})
+        (kind == "p")[:, None] + 0.3 * rng.normal(size=(80, 1)), pd.DataFrame({"kind": kind})
     )
     with pytest.warns(UserWarning, match="33% of the prior lies far"):
         model.posterior([[1.0]], pd.DataFrame({"kind": ["p", "p", "zz"]}))
