@@ -325,6 +325,7 @@ LANDMARKS_COLUMNS = Limit("kmeans++ draws by distances, whose ties rounding brea
 FREQUENCIES = Limit("Random frequencies belong to columns by their position.")
 FOLDS = Limit("What is chosen is chosen on folds, which are drawn by row number.")
 TREES = Limit("Of cuts that are as good, trees take one by the order of the columns and by a seed.")
+ROUNDED = Limit("Columns are standardised first, and rounding then decides between cuts that are as good.")
 TIME = Limit("Rows are moments in time: their order is the data.")
 AGGREGATE = Limit("Kernels are aggregated by their scores under permutations, which are drawn by row number.")
 NULL = Limit("The null is drawn by row number; the statistic is not.", ("statistic", "effect_size"))
@@ -535,7 +536,7 @@ CALLS = [
             (12, 24),
             limits={
                 **({} if limit is None else rows(limit)),
-                **({"columns": TREES} if method == "stacked" else {}),
+                **({"columns": TREES, "units": ROUNDED} if method == "stacked" else {}),
             },
         )
         for method, null, limit in (
