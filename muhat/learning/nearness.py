@@ -122,12 +122,14 @@ class Nearness:
 
     def _distances(self, x: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
         """To the nearest training row, (q,), other than those numbered ``own``."""
-        A, codes = x[:, self.numeric] / self.scale, x[:, self.categories]
-        sizes, out = (self.points**2).sum(axis=1), np.empty(len(x))
-        rows = max(1, BLOCK_ELEMENTS // len(self.points))
+        middle = self.points.mean(axis=0)  # or squares of large numbers would swallow small distances
+        points, codes = self.points - middle, x[:, self.categories]
+        A = x[:, self.numeric] / self.scale - middle
+        sizes, out = (points**2).sum(axis=1), np.empty(len(x))
+        rows = max(1, BLOCK_ELEMENTS // len(points))
         for i in range(0, len(x), rows):
             part = A[i : i + rows]
-            D = sizes - 2 * part @ self.points.T
+            D = sizes - 2 * part @ points.T
             D += (part**2).sum(axis=1)[:, None]
             for theirs, ours in zip(codes[i : i + rows].T, self.codes.T, strict=True):
                 D += OTHER**2 * (theirs[:, None] != ours)

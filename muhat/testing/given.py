@@ -25,7 +25,7 @@ def refuse_known(x: Table, y: Table, z: Table) -> None:
     for j, name in enumerate(names):
         if (z[0][:, j] == z[0][0, j]).all():
             continue  # it says nothing
-        for key in what_it_says(z[0][:, j], j in z[1].categories):
+        for key in _keys(z[0][:, j], j in z[1].categories):
             seen.setdefault(key, name)
         if j in z[1].categories and len(np.unique(z[0][:, j])) == len(z[0]):
             raise ValueError(
@@ -34,13 +34,18 @@ def refuse_known(x: Table, y: Table, z: Table) -> None:
             )
     for (A, encoder), side in ((x, "x"), (y, "y")):
         for j, name in enumerate(column_names(encoder, A.shape[1], side)):
-            for key in what_it_says(A[:, j], j in encoder.categories):
+            for key in _keys(A[:, j], j in encoder.categories):
                 if key in seen:
                     raise ValueError(
                         f"column {name!r} of {side} says the same as {seen[key]!r} of z (each is a function "
                         "of the other): once z is known it is known, and independent of everything. Leave it "
                         f"out of {side} or of z."
                     )
+
+
+def _keys(z: np.ndarray, category: bool) -> list[bytes]:
+    """What a column says; of few numbers, which may have the same order by chance, the numbers themselves."""
+    return what_it_says(z, category) if category or len(z) >= FEWEST else [z.tobytes()]
 
 
 def doubts_about(sides: Iterable[Table], z: Table, left: Iterable[float]) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ CROSSED = 5  # columns of numbers whose products are taken, at most
 LEAST_UNIT = 0.01  # a column's unit, at least, in standard deviations of the pairs
 RIDGE = 1e-4  # ρ, of λ
 LEAST_SIZE = 20.0  # effective points that are enough, unless the ratio itself leaves fewer
+LARGEST = 300.0  # logarithm of a factor
 HALVINGS = 30  # to find how much of λ leaves these
 STEPS, TOLERANCE = 200, 1e-16  # of Newton's method
 
@@ -119,7 +120,7 @@ class Tilt:
 
     def __call__(self, H: Array) -> np.ndarray:
         """The factor at points with functions ``H`` (n, q), (n,)."""
-        return np.exp((np.asarray(H) - self.means) @ self.slope + self.log_scale)
+        return np.exp(np.minimum((np.asarray(H) - self.means) @ self.slope + self.log_scale, LARGEST))
 
 
 def _newton(D: np.ndarray, log: np.ndarray, ridge: float) -> np.ndarray:
