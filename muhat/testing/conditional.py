@@ -21,7 +21,7 @@ from muhat.testing.nulls import permutation_pvalue
 from muhat.testing.restricted import Design
 from muhat.testing.restricted_pairs import PairNull, with_strata, within_strata
 from muhat.testing.result import TestResult
-from muhat.testing.row_labels import check_method, designed, is_given
+from muhat.testing.row_labels import tables_and_design
 from muhat.testing.samples import refuse_constant
 from muhat.testing.self_check import SelfCheck, check_errors
 from muhat.testing.stacked_residuals import four_forms, residuals_of, tame_columns
@@ -117,14 +117,13 @@ def conditional_independence_test(
         raise ValueError(f'regressor is for method="stacked", got method={method!r}: leave regressor out.')
     permutations = check_count(permutations, "permutations", 19)
     given = {"groups": groups, "blocks": blocks, "strata": strata, "weights": weights}
-    design, unweighted = None, 0
-    if is_given(given):
-        check_method("gamma" if null == "gamma" else "permutation", given)
-        (x, y, z), design, unweighted = designed((x, y, z), ("x", "y", "z"), given, missing, paired=True)
-        if method == "stacked" and design is not None and design.weights is not None:
-            raise ValueError(
-                'method="stacked" has no weighted regressions: use method="kci" with weights, or "residual".'
-            )
+    (x, y, z), design, unweighted = tables_and_design(
+        (x, y, z), ("x", "y", "z"), given, "gamma" if null == "gamma" else "bootstrap", missing, paired=True
+    )
+    if method == "stacked" and design is not None and design.weights is not None:
+        raise ValueError(
+            'method="stacked" has no weighted regressions: use method="kci" with weights, or "residual".'
+        )
     encoders, (X, Y, Z), gaps = paired_tables((x, y, z), ("x", "y", "z"), missing, 10)
     encoder_x, encoder_y, encoder_z = encoders
     check_same_rows(X, Y, "x", "y")

@@ -32,7 +32,7 @@ from muhat.testing.nulls import (
 from muhat.testing.rank_statistics import beside_kernels, numbers, rank_statistics
 from muhat.testing.restricted import Design
 from muhat.testing.result import ColumnEffect, TestResult, column_effects
-from muhat.testing.row_labels import check_method, designed, is_given, refuse_streams
+from muhat.testing.row_labels import tables_and_design
 from muhat.testing.samples import (
     apart,
     as_table,
@@ -144,12 +144,9 @@ def independence_test(
     rng = as_generator(random_state)
     streams = paired_sources(x, y, ("x", "y"))
     given = {"groups": groups, "blocks": blocks, "strata": strata, "weights": weights}
-    design, unweighted = None, 0
-    if is_given(given):
-        if streams is not None:
-            refuse_streams(given)
-        check_method(method, given)
-        (x, y), design, unweighted = designed((x, y), ("x", "y"), given, missing, paired=True)
+    (x, y), design, unweighted = tables_and_design(
+        (x, y), ("x", "y"), given, method, missing, paired=True, streamed=streams is not None
+    )
     X: Any
     Y: Any
     if streams is None:

@@ -44,6 +44,24 @@ def check_method(method: str, given: Given) -> None:
         )
 
 
+def tables_and_design(
+    tables: Sequence[Any],
+    names: Sequence[str],
+    given: Given,
+    method: str,
+    missing: str,
+    paired: bool,
+    streamed: bool = False,
+) -> tuple[Sequence[Any], Design | None, int]:
+    """As :func:`designed`; refuses what knows no design, and does nothing where nothing is given."""
+    if not is_given(given):
+        return tables, None, 0
+    if streamed:
+        refuse_streams(given)
+    check_method(method, given)
+    return designed(tables, names, given, missing, paired)
+
+
 def designed(
     tables: Sequence[Any], names: Sequence[str], given: Given, missing: str, paired: bool
 ) -> tuple[list[Any], Design | None, int]:

@@ -39,7 +39,7 @@ from muhat.testing.nulls import (
 )
 from muhat.testing.restricted_null import LabelNull
 from muhat.testing.result import ColumnEffect, TestResult
-from muhat.testing.row_labels import check_method, designed, is_given, refuse_streams
+from muhat.testing.row_labels import tables_and_design
 from muhat.testing.samples import (
     check_streamed,
     column_names,
@@ -139,12 +139,9 @@ def two_sample_test(
     rng = as_generator(random_state)
     streams = paired_sources(x, y, ("x", "y"))
     given = {"groups": groups, "blocks": blocks, "strata": strata, "weights": weights}
-    design, unweighted = None, 0
-    if is_given(given):
-        if streams is not None:
-            refuse_streams(given)
-        check_method(method, given)
-        (x, y), design, unweighted = designed((x, y), ("x", "y"), given, missing, paired=False)
+    (x, y), design, unweighted = tables_and_design(
+        (x, y), ("x", "y"), given, method, missing, paired=False, streamed=streams is not None
+    )
     A: Any
     B: Any
     if streams is None:
