@@ -7,6 +7,7 @@ from sklearn.linear_model import LinearRegression
 
 from muhat.learning import stacked as s
 from muhat.learning.metric import gradient_metric
+from muhat.learning.pursuit import scan
 
 N = 200
 
@@ -130,3 +131,9 @@ class TestStack:
         said = s.stack(given, f, (s.of_regressor(LinearRegression()),))
         assert_allclose(said.fitted, f, atol=1e-6)
         assert_allclose(said.held_out, f, atol=1e-6)
+
+
+def test_a_scan_ends_at_the_direction_itself():
+    given, direction = inputs(3, 400), np.array([2.0, -1.0, 1.0]) / np.sqrt(6)
+    found = scan(given.Z, np.sin(4 * given.Z @ direction), np.random.default_rng(0))
+    assert abs(found @ direction) / np.linalg.norm(found) > 0.998

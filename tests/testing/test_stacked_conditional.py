@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 import muhat as mh
 from muhat.testing.kci import forms_of, product_forms
 from muhat.testing.self_check import SelfCheck, check_errors, cut
-from muhat.testing.stacked_residuals import tame_columns
+from muhat.testing.stacked_residuals import Side, sure, tame_columns
 
 N = 200
 
@@ -132,6 +132,11 @@ class TestPieces:
         assert (np.argsort(out[:, 1]) == np.argsort(A[:, 1])).all()
         assert np.abs(out[:, 1]).max() < 8
 
+    def test_rows_of_which_regressions_are_unsure_count_less(self):
+        none, doubt = np.empty((2, 0)), (np.array([0.0, 1.0]), np.array([0.0, 0.5]))
+        a, b = (Side(none, none, (none, none), none, none[0], 1.0, d) for d in doubt)
+        assert_allclose(sure((a, b)), [1.0, 1 / 7])
+
     def test_cells_are_of_like_size_and_of_neighbours(self):
         rng = np.random.default_rng(0)
         points = rng.standard_normal((203, 2))
@@ -220,6 +225,11 @@ class TestBadInput:
         found = run(x, y, z, permutations=19)
         assert found.doubts == ()
         assert found.kernel is None
+
+    def test_few_numbers_in_the_same_order_are_no_copy(self):
+        z = np.sort(np.random.default_rng(0).standard_normal(20))
+        y = np.random.default_rng(1).standard_normal(20)
+        assert 0 < run(np.exp(z), y, z, permutations=19).pvalue <= 1
 
     def test_few_rows_and_nothing_given(self):
         x, y, z = np.random.default_rng(0).standard_normal((3, 20))
